@@ -16,8 +16,6 @@ namespace gemm {
 constexpr int kNarrow = 128;                  // columns of a tile that is less wide than the others
 constexpr int kBytesHalfA = kGroupM * kBoxRow;  // of A, a group's rows
 
-using Narrow = Ring<128, 6, 2>;  // six stages of 32 KiB
-
 // A run of stages of a tile, for one block: `groups` of 64 rows are there, and `narrow`: at most kNarrow columns of more.
 struct Piece {
     int row0, column0, first, last, groups;
@@ -53,9 +51,9 @@ __device__ __forceinline__ void fetch_piece(Turn<R::kStages>& turn, unsigned cha
 template <typename R, int kBlocks, int kN>
 __device__ __forceinline__ void multiply_piece(float (&sums)[R::kN / 2], Turn<R::kStages>& turn, const unsigned char* stages, rows::Barrier* full,
                                                rows::Barrier* empty, const Piece& p, int worker) {
-    const int lane = threadIdx.x % 32;
+    const int lane = threadIdx.x % 32, own = kBlocks == 1 ? rows::cluster_rank() : 0;  // what it fetches alone may still be in a cluster
     const auto give_back = [&](int slot) {
-        if (lane < kBlocks) arrive_in(lane, &empty[slot]);
+        if (lane < kBlocks) arrive_in(own + lane, &empty[slot]);
     };
     float(&mine)[kN / 2] = reinterpret_cast<float(&)[kN / 2]>(sums);
     int before = 0;
@@ -78,9 +76,10 @@ __device__ __forceinline__ void multiply_piece(float (&sums)[R::kN / 2], Turn<R:
 // … and that of a consumer whose rows are not there.
 template <typename R, int kBlocks>
 __device__ __forceinline__ void skip_piece(Turn<R::kStages>& turn, rows::Barrier* full, rows::Barrier* empty, const Piece& p) {
+    const int lane = threadIdx.x % 32, own = kBlocks == 1 ? rows::cluster_rank() : 0;
     for (int s = p.first; s < p.last; ++s, turn.next()) {
         wait_for(&full[turn.slot], turn.parity);
-        if (threadIdx.x % 32 < kBlocks) arrive_in(threadIdx.x % 32, &empty[turn.slot]);
+        if (lane < kBlocks) arrive_in(own + lane, &empty[turn.slot]);
     }
 }
 

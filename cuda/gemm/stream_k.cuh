@@ -9,8 +9,8 @@
 //   stream_k      all stages of all tiles in one line, cut into as many equal parts as there are blocks; a block that ends within a
 //                 tile adds what the next ones have of it
 //     hybrid      … and only what does not fill the GPU evenly is cut; the other tiles stay whole
-//     narrow      … tiles of 128 × 128: half as much to be added up
-//     pair        … two blocks of a cluster share what they fetch of B
+//   pair          whole tiles by two blocks of a cluster, which share what they fetch of B
+//     both        … and, of what does not fill the GPU evenly, the stages
 //   pack          rows that do not start on 16 bytes, copied to where they do: the copy engine takes no others
 #pragma once
 

@@ -6,6 +6,7 @@ python -m labcode.workloads.grouped --variant any --rows 1000 --experts 16 --n 5
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ from labcode.workloads.models.kernel_times import reader, take_turns
 from labcode.workloads.shared import common
 
 PROGRAM = "grouped"
-VARIANTS = (*topic.SHAPES, "any")
+EVEN = "even"
+VARIANTS = ("all", *topic.SHAPES, EVEN, "any")
 REPETITIONS = 20
 CHECKED_ROWS = 256
 ALLOWED = topic.GROUPED.tolerance["bfloat16"]
@@ -159,23 +161,12 @@ def reference(torch: Any, given: Operands, of: Sequence[int]) -> tuple[Any, Any]
     return torch.tensor(chosen, device="cuda"), torch.cat(expected)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Check and time all steps and libraries on the same random tensors; 0 when every result was right."""
-    parser = common.parser(PROGRAM, "Times grouped matmul beside libraries, in turns.", VARIANTS)
-    for side, default in (("rows", 1000), ("n", 504), ("k", 200), ("experts", 16)):
-        parser.add_argument(
-            f"--{side}", type=common.whole(1, 1 << 20), default=default, help="of variant any"
-        )
-    parser.add_argument("--loads", choices=("zipf", "even"), default="zipf", help="rows of the experts")
-    parser.add_argument("--values", choices=("normal", "special"), default="normal")
-    parser.add_argument("--repetitions", type=common.whole(1, 1000), default=REPETITIONS)
-    parser.add_argument("--seed", type=common.whole(0, 2**31), default=1)
-    parser.add_argument("--marked", action="store_true", help="one launch of each for ncu, none timed")
-    options = parser.parse_args(arguments)
-    torch = common.import_torch()
-    common.require_gpus(torch)
-    shape = topic.SHAPES.get(options.variant, (options.rows, options.n, options.k, options.experts))
-    of = topic.loads(shape[0], shape[3], options.seed, options.loads == "even")
+def one_shape(
+    torch: Any, shape: tuple[int, int, int, int], even: bool, options: argparse.Namespace
+) -> tuple[dict[str, Any], dict[str, common.Check]]:
+    """What the record holds of a shape: times, errors, loads; and whether libraries and steps were right."""
+    rows, n, k, experts = shape
+    of = topic.loads(rows, experts, options.seed, even)
     given, around = operands(torch, shape, of, options.seed, options.values == "special")
     gpu = this_gpu(torch.cuda.current_device())
     chosen, expected = reference(torch, given, of)
@@ -191,21 +182,43 @@ def main(arguments: Sequence[str]) -> int:
         errors[name], checks[name] = products.checked(
             torch, call, given.out, around, chosen, expected, allowed
         )
-    del expected
-    rows, n, k, experts = shape
-    results: dict[str, Any] = {"loads": list(of)}
     if options.marked:
         products.marked(torch, {"cublas": calls["cublas"]} | steps)
-    else:
-        times = take_turns(torch, list(calls.values()), reader(torch, gpu), options.repetitions)
-        print(f"{gpu.name}: {rows} rows of {k} to {n}, {experts} experts of {min(of)} to {max(of)} rows")
-        moved = topic.weights_bytes(of, n, k) + 2 * rows * (n + k)
-        timed = dict(zip(calls, times, strict=True))
-        results |= products.results_of(timed, errors, 2 * rows * n * k, moved)
+        return {}, checks
+    times = take_turns(torch, list(calls.values()), reader(torch, gpu), options.repetitions)
+    print(f"{gpu.name}: {rows} rows of {k} to {n}, {experts} experts of {min(of)} to {max(of)} rows")
+    moved = topic.weights_bytes(of, n, k) + 2 * rows * (n + k)
+    timed = dict(zip(calls, times, strict=True))
+    return {"loads": list(of)} | products.results_of(timed, errors, 2 * rows * n * k, moved), checks
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Check and time all steps and libraries on the same random tensors; 0 when every result was right."""
+    parser = common.parser(PROGRAM, "Times grouped matmul beside libraries, in turns.", VARIANTS)
+    for side, default in (("rows", 1000), ("n", 504), ("k", 200), ("experts", 16)):
+        parser.add_argument(
+            f"--{side}", type=common.whole(1, 1 << 20), default=default, help="of variant any"
+        )
+    parser.add_argument("--values", choices=("normal", "special"), default="normal")
+    parser.add_argument("--repetitions", type=common.whole(1, 1000), default=REPETITIONS)
+    parser.add_argument("--seed", type=common.whole(0, 2**31), default=1)
+    parser.add_argument("--marked", action="store_true", help="one launch of each for ncu, none timed")
+    options = parser.parse_args(arguments)
+    torch = common.import_torch()
+    common.require_gpus(torch)
+    own = (options.rows, options.n, options.k, options.experts)
+    given = {**topic.SHAPES, EVEN: topic.SHAPES["small"], "any": own}
+    chosen = [*topic.SHAPES, EVEN] if options.variant == "all" else [options.variant]
+    results, checks = dict[str, Any](), dict[str, common.Check]()
+    for name in chosen:
+        found, right = one_shape(torch, given[name], name == EVEN, options)
+        results[name] = found
+        checks |= {f"{name}, {call}": check for call, check in right.items()}
+        torch.cuda.empty_cache()
     record = common.Record(
         PROGRAM,
         options.variant,
-        common.parameters_of(options) | dict(zip(("rows", "n", "k", "experts"), shape, strict=True)),
+        common.parameters_of(options) | {"shapes": {name: list(given[name]) for name in chosen}},
         results,
         checks,
         common.gpu_info(torch, torch.device("cuda", torch.cuda.current_device())),

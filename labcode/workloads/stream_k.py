@@ -6,6 +6,7 @@ python -m labcode.workloads.stream_k --variant any --m 33 --n 65 --k 4096
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from labcode.workloads.models.kernel_times import reader, take_turns
 from labcode.workloads.shared import common
 
 PROGRAM = "stream_k"
-VARIANTS = (*topic.SHAPES, "any")
+VARIANTS = ("all", *topic.SHAPES, "any")
 REPETITIONS = 20
 CHECKED_ROWS = 128
 ALLOWED = topic.STREAM_K.tolerance["bfloat16"]
@@ -71,7 +72,7 @@ def call_of(torch: Any, name: str, given: Operands, gpu: Gpu) -> products.Call:
         calls = [mapped.bind(topic.HEADER, entry(step, problem), sizes, arguments, (a, b, given.c))]
     else:
         blocks = plan.clusters * plan.way.blocks
-        sums = torch.empty(blocks * topic.TALL * plan.way.wide, dtype=torch.float32, device=a.device)
+        sums = torch.empty(blocks * topic.TALL * topic.WIDE, dtype=torch.float32, device=a.device)
         flags = torch.zeros(blocks * topic.WARPS, dtype=torch.int32, device=a.device)
         map_c = mapped.boxes(given.c, topic.HALF) if n % 8 == 0 else (ctypes.c_uint64 * 16)()
         arguments = [*maps, map_c, fields, mapped.pointer(given.c), mapped.pointer(sums)]
@@ -106,7 +107,7 @@ def check(name: str, given: Operands) -> None:
         raise LabError(f"{name}: the matrices must lie on one GPU; move them with .cuda()")
     if n % 8 == 0 and given.c.data_ptr() % 16:
         raise LabError(f"{name}: C must start on 16 bytes; make it by torch.empty")
-    tiles = ceil(m / topic.TALL) * ceil(n / topic.NARROW) * ceil(k / topic.DEPTH)
+    tiles = ceil(m / topic.TALL) * ceil(n / topic.WIDE) * ceil(k / topic.DEPTH)
     if tiles >= 1 << 31:
         raise LabError(f"{name}: {m} × {n} × {k} has more than 2³¹ stages")
 
@@ -146,6 +147,33 @@ def operands(torch: Any, shape: tuple[int, int, int], seed: int, special: bool) 
     return Operands(a, b, c), around
 
 
+def one_shape(
+    torch: Any, shape: tuple[int, int, int], names: Sequence[str], options: argparse.Namespace
+) -> tuple[dict[str, Any], dict[str, common.Check]]:
+    """What the record holds of a shape, times and errors; and whether cuBLAS and the steps were right."""
+    m, n, k = shape
+    given, around = operands(torch, shape, options.seed, options.values == "special")
+    gpu = this_gpu(torch.cuda.current_device())
+    rows = torch.arange(0, m, max(1, m // CHECKED_ROWS), device="cuda")
+    rows[-1] = m - 1
+    expected = given.a[rows].double() @ given.b.double()
+    calls: dict[str, products.Call] = {"cublas": lambda: torch.matmul(given.a, given.b, out=given.c)}
+    calls |= {name: call_of(torch, name, given, gpu) for name in names}
+    errors, checks = dict[str, float](), dict[str, common.Check]()
+    for name, call in calls.items():
+        allowed = min(ALLOWED, products.LIBRARY_TIMES * errors.get("cublas", ALLOWED) + EXACT)
+        errors[name], checks[name] = products.checked(torch, call, given.c, around, rows, expected, allowed)
+    if options.marked:
+        products.marked(torch, calls)
+        return {}, checks
+    packing = _packed(torch, given)[2]
+    calls |= {"pack": packing[0]} if packing else {}
+    times = take_turns(torch, list(calls.values()), reader(torch, gpu), options.repetitions)
+    print(f"{gpu.name}: {m} x {n} x {k}")
+    timed = dict(zip(calls, times, strict=True))
+    return products.results_of(timed, errors, 2 * m * n * k, 2 * (m * k + k * n + m * n)), checks
+
+
 def main(arguments: Sequence[str]) -> int:
     """Check and time all steps and cuBLAS on the same random matrices; 0 when every result was right."""
     parser = common.parser(PROGRAM, "Times split-K and Stream-K beside cuBLAS, in turns.", VARIANTS)
@@ -162,33 +190,18 @@ def main(arguments: Sequence[str]) -> int:
         topic.STREAM_K.step(name)
     torch = common.import_torch()
     common.require_gpus(torch)
-    m, n, k = shape = topic.SHAPES.get(options.variant, (options.m, options.n, options.k))
-    given, around = operands(torch, shape, options.seed, options.values == "special")
-    gpu = this_gpu(torch.cuda.current_device())
-    rows = torch.arange(0, m, max(1, m // CHECKED_ROWS), device="cuda")
-    rows[-1] = m - 1
-    expected = given.a[rows].double() @ given.b.double()
-    calls: dict[str, products.Call] = {"cublas": lambda: torch.matmul(given.a, given.b, out=given.c)}
-    calls |= {name: call_of(torch, name, given, gpu) for name in names}
-    errors, checks = dict[str, float](), dict[str, common.Check]()
-    for name, call in calls.items():
-        allowed = min(ALLOWED, products.LIBRARY_TIMES * errors.get("cublas", ALLOWED) + EXACT)
-        errors[name], checks[name] = products.checked(torch, call, given.c, around, rows, expected, allowed)
-    del expected
-    results: dict[str, Any] = {}
-    if options.marked:
-        products.marked(torch, calls)
-    else:
-        packing = _packed(torch, given)[2]
-        calls |= {"pack": packing[0]} if packing else {}
-        times = take_turns(torch, list(calls.values()), reader(torch, gpu), options.repetitions)
-        print(f"{gpu.name}: {m} x {n} x {k}")
-        timed = dict(zip(calls, times, strict=True))
-        results = products.results_of(timed, errors, 2 * m * n * k, 2 * (m * k + k * n + m * n))
+    given = {**topic.SHAPES, "any": (options.m, options.n, options.k)}
+    chosen = list(topic.SHAPES) if options.variant == "all" else [options.variant]
+    results, checks = dict[str, Any](), dict[str, common.Check]()
+    for shape in chosen:
+        found, right = one_shape(torch, given[shape], names, options)
+        results[shape] = found
+        checks |= {f"{shape}, {name}": check for name, check in right.items()}
+        torch.cuda.empty_cache()
     record = common.Record(
         PROGRAM,
         options.variant,
-        common.parameters_of(options) | dict(zip("mnk", shape, strict=True)),
+        common.parameters_of(options) | {"shapes": {shape: list(given[shape]) for shape in chosen}},
         results,
         checks,
         common.gpu_info(torch, torch.device("cuda", torch.cuda.current_device())),

@@ -259,17 +259,16 @@ int main(int count, char** words) {
         line<Wide, 1, true>("hybrid", {260, 520, 200}, 2, 1);
         line<Wide, 1, true>("edges", {260, 520, 200}, 3, 3);
         line<Wide, 1, true>("whole", {260, 264, 136}, 2, 2);
-        line<Wide, 2, true>("pair", {330, 264, 328}, 4, 0);
+        line<Wide, 2, true>("both", {330, 264, 328}, 4, 0);
+        line<Wide, 2, true>("pair", {330, 264, 328}, 4, 2);
     }
     if (part.empty()) {
         line<Wide, 1, true>("stream_k", {1, 1, 1}, 3, 0);
         line<Wide, 1, false>("stream_k, odd", {65, 131, 201}, 2, 0);
         line<Wide, 2, false>("pair, odd", {257, 65, 201}, 4, 0);
-        line<Narrow, 1, true>("narrow", {16, 264, 1024}, 5, 0);
-        line<Narrow, 1, false>("narrow, odd", {70, 131, 330}, 3, 0);
     }
     if (asked("second")) second_pass({70, 264, 456}, 3), second_pass({16, 8, 64}, 1);
-    if (asked("cluster")) by_clusters({130, 264, 456}), by_clusters({16, 8, 128});
+    if (asked("cluster")) by_clusters({130, 264, 840}), by_clusters({16, 8, 1000});
     if (asked("grouped")) {
         all_grouped({0, 1, 130, 0, 65}, 264, 136);
         if (part.empty()) all_grouped({64, 200}, 128, 72), all_grouped({0, 0, 1}, 8, 8);

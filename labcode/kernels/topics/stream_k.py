@@ -34,8 +34,8 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "cluster": 0.8,
         "stream_k": 0.93,
         "hybrid": 0.98,
-        "narrow": 0.85,
-        "pair": 0.97,
+        "pair": 0.98,
+        "both": 0.98,
     },
     "odd": {
         "whole": 0.60,
@@ -43,8 +43,8 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "cluster": 0.45,
         "stream_k": 0.65,
         "hybrid": 0.70,
-        "narrow": 0.55,
-        "pair": 0.92,
+        "pair": 0.85,
+        "both": 0.95,
     },
     "unaligned": {
         "whole": 3.0,
@@ -52,8 +52,8 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "cluster": 2.0,
         "stream_k": 3.3,
         "hybrid": 3.5,
-        "narrow": 3.0,
-        "pair": 3.5,
+        "pair": 3.9,
+        "both": 4.0,
     },
     "tail": {
         "whole": 0.70,
@@ -61,8 +61,8 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "cluster": 0.75,
         "stream_k": 1.15,
         "hybrid": 1.15,
-        "narrow": 1.0,
-        "pair": 1.1,
+        "pair": 0.7,
+        "both": 1.1,
     },
     "thin_16": {
         "whole": 0.15,
@@ -70,8 +70,8 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "cluster": 1.1,
         "stream_k": 1.0,
         "hybrid": 1.0,
-        "narrow": 1.0,
-        "pair": 0.6,
+        "pair": 0.4,
+        "both": 0.7,
     },
     "thin_64": {
         "whole": 0.15,
@@ -79,8 +79,8 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "cluster": 1.1,
         "stream_k": 0.9,
         "hybrid": 0.9,
-        "narrow": 1.0,
-        "pair": 0.6,
+        "pair": 0.4,
+        "both": 0.7,
     },
     "thin_128": {
         "whole": 0.15,
@@ -88,14 +88,20 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "cluster": 1.05,
         "stream_k": 0.8,
         "hybrid": 0.8,
-        "narrow": 0.95,
-        "pair": 0.6,
+        "pair": 0.3,
+        "both": 0.6,
     },
 }
 
-_OF = {**numbers("gemm/layout.cuh"), **numbers("gemm/bf16.cuh"), **numbers(HEADER)}
+_OF = {
+    **numbers("gemm/layout.cuh"),
+    **numbers("gemm/bf16.cuh"),
+    **numbers("gemm/fitted.cuh"),
+    **numbers(HEADER),
+}
 DEPTH, TALL, HALF = _OF["kBox"], _OF["kTileM"], _OF["kGroupM"]
-NARROW, FULL, THIN, LITTLE = 128, _OF["kCostFull"], _OF["kCostThin"], _OF["kCostLittle"]
+WIDE, NARROW = 256, _OF["kNarrow"]
+FULL, THIN, LITTLE = _OF["kCostFull"], _OF["kCostThin"], _OF["kCostLittle"]
 WORK_THREADS = 3 * _OF["kGroupThreads"]
 PACK_THREADS, ADD_THREADS = _OF["kPackThreads"], _OF["kAddThreads"]
 PITCH = 64  # elements: packed rows start where lines of memory do
@@ -110,16 +116,13 @@ class Way:
     """How a step shares out the tiles. ``cut``: "none", "parts", "cluster", "all" (Stream-K), "rest"."""
 
     cut: str
-    wide: int = 256
     blocks: int = 1  # of a cluster
 
     @property
     def ring(self) -> tuple[str, int]:
         """The ring of tiles as the header calls it, and its bytes."""
         name, stages, boxes = ("Wide", 4, 2) if self.cut in ("none", "all", "rest") else ("Deep", 4, 0)
-        if self.wide == NARROW:
-            name, stages, boxes = "Narrow", 6, 2
-        return name, stages * (TALL + self.wide) * DEPTH * 2 + 2 * boxes * HALF * 128 + 1024
+        return name, stages * (TALL + WIDE) * DEPTH * 2 + 2 * boxes * HALF * 128 + 1024
 
 
 WAYS: Mapping[str, Way] = {
@@ -128,8 +131,8 @@ WAYS: Mapping[str, Way] = {
     "cluster": Way("cluster"),
     "stream_k": Way("all"),
     "hybrid": Way("rest"),
-    "narrow": Way("rest", wide=NARROW),
-    "pair": Way("rest", blocks=2),
+    "pair": Way("none", blocks=2),
+    "both": Way("rest", blocks=2),
 }
 
 
@@ -159,7 +162,7 @@ class Plan:
     @property
     def across(self) -> int:
         """Tiles of full width."""
-        return self.n // self.way.wide
+        return self.n // WIDE
 
     @property
     def stages(self) -> int:
@@ -170,7 +173,7 @@ class Plan:
     def costs(self) -> tuple[int, int, int]:
         """Of a stage at C's lower side, at its right side, in the corner."""
         thin = FULL if self.m % self.tall > HALF else THIN
-        slim = THIN if self.way.wide > NARROW and self.n % self.way.wide <= NARROW else FULL
+        slim = THIN if self.n % WIDE <= NARROW else FULL
         corner = {2 * FULL: FULL, 2 * THIN: LITTLE}.get(thin + slim, THIN)
         return thin, slim, corner
 
@@ -182,12 +185,12 @@ class Plan:
     @property
     def count(self) -> int:
         """All tiles."""
-        return ceil(self.m / self.tall) * ceil(self.n / self.way.wide)
+        return ceil(self.m / self.tall) * ceil(self.n / WIDE)
 
     @property
     def fields(self) -> tuple[int, ...]:
         """What the kernel's parameter of type ``Tiles`` holds."""
-        sizes = (self.m, self.n, self.tall, self.way.wide, self.down, self.across, self.stages)
+        sizes = (self.m, self.n, self.tall, WIDE, self.down, self.across, self.stages)
         return (*sizes, *self.costs)
 
     def cost(self, whole: int = 0) -> int:
@@ -195,9 +198,9 @@ class Plan:
         thin, slim, corner = self.costs
         below, beside = (
             (self.across if self.m % self.tall else 0),
-            (self.down if self.n % self.way.wide else 0),
+            (self.down if self.n % WIDE else 0),
         )
-        both = 1 if self.m % self.tall and self.n % self.way.wide else 0
+        both = 1 if self.m % self.tall and self.n % WIDE else 0
         return self.stages * (max(0, self.full - whole) * FULL + below * thin + beside * slim + both * corner)
 
     @property
@@ -333,14 +336,13 @@ STREAM_K = Kernel(
             "are at the same depth of neighboring tiles again, so that L2 serves them.",
         ),
         _step(
-            "narrow",
-            "Tiles of 128 × 128: a block hands over half as much, and a tile is cut into half as many parts. "
-            "That is for thin products; others read more from L2 for it.",
+            "pair",
+            "Whole tiles, and two blocks of a cluster fetch half of B each for both. It is the copy engine "
+            "that is relieved: rows that do not start on 128 bytes cost it two lines each.",
         ),
         _step(
-            "pair",
-            "Two blocks of a cluster fetch half of B each for both. It is the copy engine that is relieved: "
-            "rows that do not start on 128 bytes cost it two lines each.",
+            "both",
+            "Pairs of blocks, and what does not fill the GPU evenly is cut.",
         ),
     ),
     inputs=lambda problem: (
