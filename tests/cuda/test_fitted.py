@@ -39,10 +39,6 @@ def test_right_and_within_the_arrays_on_the_host(on_the_host: tuple[Path, list[s
         ),
         ("products_wait<1>(", "stream_k", r"stream_k, 130 x 264: \d+ elements are wrong"),
         ("products_wait<0>(", "grouped", r"by_expert, 196 x 264: \d+ elements are wrong"),
-        (
-            *("wait_for(&heard[talk.slot], talk.parity ^ 1", "grouped"),
-            "queue: its threads wait for each other forever",
-        ),
     ],
 )
 def test_missing_synchronizations_are_found(

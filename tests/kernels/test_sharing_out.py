@@ -26,7 +26,7 @@ def test_plans_counted_by_hand() -> None:
     assert odd.costs == (thin, thin, little)
     assert odd.cost() == 64 * (512 * full + 16 * thin + 32 * thin + little)
     assert odd.cost(264) == odd.cost() - 64 * 264 * full
-    pair = stream_k.plan("pair", (4097, 4104, 4088), 132)
+    pair = stream_k.plan("both", (4097, 4104, 4088), 132)
     assert (pair.tall, pair.count, pair.clusters, pair.whole) == (256, 17 * 17, 66, 16 * 16)
     thin_one = stream_k.plan("stream_k", (16, 4096, 14336), 132)
     assert (thin_one.count, thin_one.full, thin_one.whole, thin_one.clusters) == (16, 0, 0, 132)
