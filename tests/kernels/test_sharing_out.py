@@ -31,7 +31,7 @@ def test_plans_counted_by_hand() -> None:
     thin_one = stream_k.plan("stream_k", (16, 4096, 14336), 132)
     assert (thin_one.count, thin_one.full, thin_one.whole, thin_one.clusters) == (16, 0, 0, 132)
     assert stream_k.plan("split", (16, 4096, 14336), 132).cuts == 8
-    assert stream_k.plan("cluster", (16, 4096, 14336), 132).cuts == 4
+    assert stream_k.plan("cluster", (16, 4096, 14336), 132).cuts == 8
     assert stream_k.plan("cluster", (4096, 4096, 4096), 132).cuts == 1
     assert stream_k.plan("hybrid", (2176, 2048, 8192), 132).whole == 0
 

@@ -106,12 +106,7 @@ WORK_THREADS = 3 * _OF["kGroupThreads"]
 PACK_THREADS, ADD_THREADS = _OF["kPackThreads"], _OF["kAddThreads"]
 PITCH = 64  # elements: packed rows start where lines of memory do
 MOST_CUTS = 8
-CLUSTERS = {
-    1: 132,
-    2: 66,
-    4: 32,
-    8: 14,
-}  # of so many blocks, at work at once: not every part of a GPU is full
+CLUSTERS = (1, 2, 4, 8)
 MULTIPROCESSORS = 132  # of an H100 and an H200: for how many parts a tile has is compiled into a kernel
 WARPS = 2 * _OF["kGroupThreads"] // 32  # that multiply
 
@@ -240,7 +235,7 @@ class Plan:
         """Parts of each tile, where all have as many: few, and no block with much more than others."""
         if self.way.cut == "cluster":
             fitting = [cuts for cuts in CLUSTERS if cuts <= self.stages]
-            return min(fitting, key=lambda cuts: ceil(self.count / CLUSTERS[cuts]) / cuts)
+            return min(fitting, key=lambda cuts: ceil(self.count / (self.sm_count // cuts)) / cuts)
         most = min(self.stages, max(MOST_CUTS, self.sm_count // self.count))
         return min(
             range(1, most + 1), key=lambda cuts: ceil(self.count * cuts / self.sm_count) / cuts + cuts / 200
@@ -261,7 +256,7 @@ class Plan:
         if self.way.cut in ("all", "rest"):
             return ideal / self._waves(self.whole)
         cuts = 1 if self.way.cut == "none" else self.cuts
-        at_once = CLUSTERS[cuts] * cuts if self.way.cut == "cluster" else self.places
+        at_once = self.places // cuts * cuts if self.way.cut == "cluster" else self.places
         return ideal / (ceil(self.count * cuts / at_once) * ceil(self.stages / cuts) / self.stages)
 
 
