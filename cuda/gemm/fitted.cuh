@@ -1,0 +1,149 @@
+// Tiles of C that may be smaller than the others: what a block of a matmul fetches, multiplies and writes of one.
+// Device code only, for nvcc and NVRTC alike.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ring, its barriers and its two consumers are those of bf16.cuh. What differs: a tile of at most 64 rows is multiplied by one
+// group, one of at most 128 columns by instructions of that width; what is not needed is not fetched. Sums leave by the copy engine
+// or, where a box sticks out of what may be written or C's rows do not start on 16 bytes, from the same box by the threads.
+#pragma once
+
+#include "bf16.cuh"
+#include "parts.cuh"
+
+namespace lab {
+namespace gemm {
+
+constexpr int kNarrow = 128;                  // columns of a tile that is less wide than the others
+constexpr int kBytesHalfA = kGroupM * kBoxRow;  // of A, a group's rows
+
+// A run of stages of a tile, for one block: `groups` of 64 rows are there, and `narrow`: at most kNarrow columns of more.
+struct Piece {
+    int row0, column0, first, last, groups;
+    bool narrow;
+};
+
+#ifdef LAB_WGMMA
+// The barriers of a ring.
+template <typename R, int kBlocks>
+__device__ __forceinline__ void set_up_ring(rows::Barrier* full, rows::Barrier* empty) {
+    for (int i = 0; i < R::kStages; ++i) {
+        rows::set_up(&full[i], 1);
+        rows::set_up(&empty[i], kBlocks * 2 * kGroupThreads / 32);
+    }
+}
+
+// The producer's part of a piece. fetch_b(to, box, stage, barrier) asks for 64 columns of B.
+template <typename R, int kBlocks, typename FetchB>
+__device__ __forceinline__ void fetch_piece(Turn<R::kStages>& turn, unsigned char* stages, rows::Barrier* full, rows::Barrier* empty, const TensorMap& map_a,
+                                            const Piece& p, int rank, const FetchB& fetch_b) {
+    const int boxes = (p.narrow ? kNarrow / kBox : R::kBoxesB) / kBlocks;
+    for (int s = p.first; s < p.last; ++s, turn.next()) {
+        unsigned char* const stage = stages + turn.slot * R::kStage;
+        rows::Barrier* const arrived = &full[turn.slot];
+        wait_for(&empty[turn.slot], turn.parity ^ 1);
+        rows::expect(arrived, p.groups * kBytesHalfA + kBlocks * boxes * kBytesBoxB);
+        for (int i = 0; i < p.groups; ++i) fetch_box<1>(stage + i * kBytesHalfA, map_a, s * kTileK, p.row0 + i * kGroupM, arrived);
+        for (int i = rank * boxes; i < (rank + 1) * boxes; ++i) fetch_b(stage + kBytesA + i * kBytesBoxB, i, s, arrived);
+    }
+}
+
+// A consumer's part: its 64 rows of the sums over the stages of a piece, in the first kN / 2 of `sums`.
+template <typename R, int kBlocks, int kN>
+__device__ __forceinline__ void multiply_piece(float (&sums)[R::kN / 2], Turn<R::kStages>& turn, const unsigned char* stages, rows::Barrier* full,
+                                               rows::Barrier* empty, const Piece& p, int worker) {
+    const int lane = threadIdx.x % 32, own = kBlocks == 1 ? rows::cluster_rank() : 0;  // what it fetches alone may still be in a cluster
+    const auto give_back = [&](int slot) {
+        if (lane < kBlocks) arrive_in(own + lane, &empty[slot]);
+    };
+    float(&mine)[kN / 2] = reinterpret_cast<float(&)[kN / 2]>(sums);
+    int before = 0;
+    for (int s = p.first; s < p.last; ++s, turn.next()) {
+        wait_for(&full[turn.slot], turn.parity);
+        products_begin();
+        multiply_stage<kN>(mine, stages + turn.slot * R::kStage, worker, s > p.first);
+        products_commit();
+        if (s > p.first) {
+            products_wait<1>();
+            give_back(before);
+        }
+        before = turn.slot;
+    }
+    products_wait<0>();
+    take_results(mine);
+    give_back(before);
+}
+
+// … and that of a consumer whose rows are not there.
+template <typename R, int kBlocks>
+__device__ __forceinline__ void skip_piece(Turn<R::kStages>& turn, rows::Barrier* full, rows::Barrier* empty, const Piece& p) {
+    const int lane = threadIdx.x % 32, own = kBlocks == 1 ? rows::cluster_rank() : 0;
+    for (int s = p.first; s < p.last; ++s, turn.next()) {
+        wait_for(&full[turn.slot], turn.parity);
+        if (lane < kBlocks) arrive_in(own + lane, &empty[turn.slot]);
+    }
+}
+
+// Whichever of them a piece needs.
+template <typename R, int kBlocks>
+__device__ __forceinline__ void work_on(float (&sums)[R::kN / 2], Turn<R::kStages>& turn, const unsigned char* stages, rows::Barrier* full,
+                                        rows::Barrier* empty, const Piece& p, int worker) {
+    if (worker >= p.groups) skip_piece<R, kBlocks>(turn, full, empty, p);
+    else if (R::kN > kNarrow && p.narrow) multiply_piece<R, kBlocks, kNarrow>(sums, turn, stages, full, empty, p, worker);
+    else multiply_piece<R, kBlocks, R::kN>(sums, turn, stages, full, empty, p, worker);
+}
+
+// A box of 64 × 64 from shared memory, the first `tall` rows and `wide` columns of it, by the threads of a group.
+__device__ __forceinline__ void write_part(const unsigned char* box, Bf16* c, int ldc, int tall, int wide, bool words) {
+    const int thread = threadIdx.x % kGroupThreads;
+    if (words && wide % 8 == 0) {
+        const int chunk = thread % 8;
+        for (int row = thread / 8; row < tall; row += kGroupThreads / 8) {
+            if (8 * chunk >= wide) break;
+            *reinterpret_cast<uint4*>(c + static_cast<Size>(row) * ldc + 8 * chunk) = *reinterpret_cast<const uint4*>(box + row * kBoxRow + swizzled(row, chunk) * 16);
+        }
+        return;
+    }
+    for (int row = thread / 32; row < tall; row += kGroupThreads / 32) {  // a row a warp: neighbors write neighbors
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int column = 32 * half + thread % 32;
+            if (column < wide) c[static_cast<Size>(row) * ldc + column] = *reinterpret_cast<const Bf16*>(box + row * kBoxRow + swizzled(row, column / 8) * 16 + column % 8 * 2);
+        }
+    }
+}
+
+// A group's sums to C, box by box: `rows_left` and `columns_left` may be written from (row0, column0) on. By the copy engine, where
+// `engine` says that it can reach C and that no row beyond `rows_left` is C's; it leaves out what lies beyond C's sides.
+// add(i, of_box) may add something to the 32 sums that a thread has of box i.
+template <typename R, typename Add>
+__device__ __forceinline__ void write_sums(const float* sums, unsigned char* boxes, int& box, int worker, const TensorMap& map_c, Bf16* c, int ldc, int row0,
+                                           int column0, int rows_left, int columns_left, bool engine, bool words, const Add& add) {
+    const bool asks = threadIdx.x % kGroupThreads == 0;
+#pragma unroll
+    for (int i = 0; i < R::kBoxesB; ++i) {
+        const int wide = columns_left - i * kBox;
+        if (wide > 0) {
+            float of_box[kBox / 2];
+#pragma unroll
+            for (int j = 0; j < kBox / 2; ++j) of_box[j] = sums[i * (kBox / 2) + j];
+            add(i, of_box);
+            if (asks && engine) boxes_wait<R::kBoxes - 1, false>();  // the box to be filled has been read
+            if (asks && !engine) boxes_wait<0, false>();             // … and so have all, for this one will not be counted
+            group_sync(worker);
+            unsigned char* const at = boxes + box * R::kOut;
+            pack_box(of_box, at);
+            if (engine) publish_writes();
+            group_sync(worker);
+            if (!engine) {
+                write_part(at, c + static_cast<Size>(row0) * ldc + column0 + i * kBox, ldc, rows_left < kGroupM ? rows_left : kGroupM, wide < kBox ? wide : kBox, words);
+            } else if (asks) {
+                write_box(map_c, column0 + i * kBox, row0, at);
+            }
+            box = box + 1 == R::kBoxes ? 0 : box + 1;
+        }
+    }
+}
+#endif
+
+}  // namespace gemm
+}  // namespace lab

@@ -1,0 +1,367 @@
+// Matmul of bf16 whose tiles are shared out by their stages: A (m × k) and B (k × n) in, C = A·B (m × n) in bf16 out, all row by row.
+// Device code only, for nvcc and NVRTC alike; compute capability 9.0.
+// SPDX-License-Identifier: Apache-2.0
+//
+// A tile of 128 × 256 is too large a coin for a product that has few of them, or a few more than there are multiprocessors:
+//   whole         tile after tile, a block each (bf16.cuh's last step, tiles at the sides as small as they are): what is to be mended
+//   split         the stages of each tile in as many parts as fill the GPU; sums in fp32 to memory, added up by a second kernel
+//   cluster       … the parts of a tile are a cluster's blocks, which add up what they read from each other's shared memory
+//   stream_k      all stages of all tiles in one line, cut into as many equal parts as there are blocks; a block that ends within a
+//                 tile adds what the next ones have of it
+//     hybrid      … and only what does not fill the GPU evenly is cut; the other tiles stay whole
+//   pair          whole tiles by two blocks of a cluster, which share what they fetch of B
+//     both        … and, of what does not fill the GPU evenly, the stages
+//   pack          rows that do not start on 16 bytes, copied to where they do: the copy engine takes no others
+#pragma once
+
+#include "fitted.cuh"
+
+namespace lab {
+namespace gemm {
+
+// A tile costs so much a stage: of full size; with one group of rows or few columns, which takes more than half of the time, as
+// three quarters or two thirds of the bytes are fetched; with both.
+constexpr int kCostFull = 8, kCostThin = 6, kCostLittle = 4;
+
+// The tiles of C: those of full size first, in bands; then those at its lower side, at its right side, in the corner.
+struct Tiles {
+    int m, n, tall, wide, down, across, stages;
+    int thin, slim, corner;  // costs of a stage
+    __host__ __device__ constexpr Tiles(int m_, int n_, int k, int tall_, int wide_)
+        : m(m_), n(n_), tall(tall_), wide(wide_), down(m_ / tall_), across(n_ / wide_), stages(parts(k, kTileK)),
+          thin(m_ % tall_ > kGroupM ? kCostFull : kCostThin),
+          slim(wide_ > kNarrow && n_ % wide_ <= kNarrow ? kCostThin : kCostFull),
+          corner(thin + slim == 2 * kCostFull ? kCostFull : thin + slim == 2 * kCostThin ? kCostLittle : kCostThin) {}
+    __host__ __device__ constexpr int full() const { return down * across; }
+    __host__ __device__ constexpr int below() const { return m % tall > 0 ? across : 0; }
+    __host__ __device__ constexpr int beside() const { return n % wide > 0 ? down : 0; }
+    __host__ __device__ constexpr int count() const { return full() + below() + beside() + (m % tall > 0 && n % wide > 0); }
+    __host__ __device__ constexpr Place place(int tile, int band) const {
+        if (tile < full()) return place_of(tile, down, across, band);
+        tile -= full();
+        if (tile < below()) return {down, tile};
+        tile -= below();
+        return {tile, across};  // the corner comes last: m % tall > 0, and tile is `down`
+    }
+    // Of the tiles from `from` on, stage by stage: what they cost, and the stage that stands at a cost.
+    __host__ __device__ constexpr long long cost(int from) const {
+        return static_cast<long long>(stages) * ((full() > from ? full() - from : 0) * kCostFull + below() * thin + beside() * slim + (count() - full() - below() - beside()) * corner);
+    }
+    __host__ __device__ constexpr int stage_at(long long cost, int from) const {
+        const int counts[3] = {full() - from, below(), beside()}, costs[3] = {kCostFull, thin, slim};
+        int first = from * stages;
+        for (int i = 0; i < 3; ++i) {
+            const int here = counts[i] * stages;
+            const long long all = static_cast<long long>(here) * costs[i];
+            if (cost < all) return first + static_cast<int>((cost + costs[i] - 1) / costs[i]);
+            cost -= all, first += here;
+        }
+        return first + static_cast<int>((cost + corner - 1) / corner);
+    }
+};
+
+// A run of stages of a tile, and which of its parts that is.
+struct Run {
+    int tile, first, last, cut;
+};
+
+// What a block (or cluster) has to do: its part of the line of stages, then its whole tiles. Parts are dealt from the last block to
+// the first: whoever waits for sums waits for blocks that were started earlier.
+struct Line {
+    int stage, end, tile, whole, step;
+    // Where a part begins. Blocks with a whole tile less than others, the first ones here, have so much more of the line. Parts
+    // without a stage are behind all others.
+    static __host__ __device__ constexpr int begin(const Tiles& t, int whole, int part, int all) {
+        const int end = t.count() * t.stages, fewer = whole % all > 0 ? all - whole % all : 0;
+        if (part >= all || whole >= t.count()) return end;
+        const long long line = t.cost(whole), tile = static_cast<long long>(t.stages) * kCostFull, spare = fewer * tile;
+        if (line - spare >= static_cast<long long>(all) * kCostFull) return t.stage_at((line - spare) * part / all + (part < fewer ? part : fewer) * tile, whole);
+        const int most = line * (all - fewer) < spare * all ? fewer : all;  // whichever ends earlier
+        const int takers = line < static_cast<long long>(most) * kCostFull ? static_cast<int>((line + kCostFull - 1) / kCostFull) : most;
+        return part < takers ? t.stage_at(line * part / takers, whole) : end;
+    }
+    __host__ __device__ constexpr Line(const Tiles& t, int whole_, int part, int all)
+        : stage(begin(t, whole_, part, all)), end(begin(t, whole_, part + 1, all)), tile(all - 1 - part), whole(whole_), step(all) {}
+    __host__ __device__ constexpr bool next(const Tiles& t, Run& run) {
+        if (stage < end) {
+            const int of = stage / t.stages, first = stage % t.stages, left = end - stage;
+            const int last = left < t.stages - first ? first + left : t.stages;
+            run = {of, first, last, 0};
+            stage += last - first;
+            return true;
+        }
+        if (tile >= whole) return false;
+        run = {tile, 0, t.stages, 0};
+        tile += step;
+        return true;
+    }
+};
+
+// … and where each tile is cut into `cuts` parts: part after part of a tile, so that blocks at work share a tile.
+struct Cuts {
+    int item, cuts, step;
+    __host__ __device__ constexpr Cuts(int cuts_, int block, int blocks) : item(block), cuts(cuts_), step(blocks) {}
+    __host__ __device__ constexpr bool next(const Tiles& t, Run& run) {
+        if (item >= t.count() * cuts) return false;
+        const int of = item / cuts, cut = item % cuts;
+        run = {of, static_cast<int>(static_cast<long long>(t.stages) * cut / cuts), static_cast<int>(static_cast<long long>(t.stages) * (cut + 1) / cuts), cut};
+        item += step;
+        return true;
+    }
+};
+
+#ifdef LAB_WGMMA
+template <typename R, int kBlocks>
+__device__ __forceinline__ Piece piece_of(const Tiles& t, const Run& run, int rank) {
+    const Place at = t.place(run.tile, 2 * kBand / kBlocks);
+    const int row0 = at.row * t.tall + rank * kTileM, column0 = at.column * R::kN;
+    const int left = t.m - row0, groups = left > kGroupM ? 2 : left > 0 ? 1 : 0;
+    return {row0, column0, run.first, run.last, groups, t.n - column0 <= kNarrow};
+}
+
+// The producer and the consumers of a block that goes through the runs of `walk`; done(run, piece, worker, sums) gets the sums of each.
+template <typename R, int kBlocks, typename Walk, typename Done>
+__device__ __forceinline__ void go_through(const TensorMap& map_a, const TensorMap& map_b, const Tiles& t, Walk walk, int rank,
+                                           unsigned char* stages, rows::Barrier* full, rows::Barrier* empty, const Done& done) {
+    const int group = threadIdx.x / kGroupThreads;
+    Turn<R::kStages> turn;
+    Run run{};
+    if (group == 0) {
+        give_registers<40>();
+        if (threadIdx.x == 0) {
+            while (walk.next(t, run)) {
+                const Piece p = piece_of<R, kBlocks>(t, run, rank);
+                fetch_piece<R, kBlocks>(turn, stages, full, empty, map_a, p, rank, [&](void* to, int box, int s, rows::Barrier* arrived) {
+                    fetch_box<kBlocks>(to, map_b, p.column0 + box * kBox, s * kTileK, arrived);
+                });
+            }
+        }
+    } else {
+        take_registers<232>();
+        float sums[R::kN / 2] = {};
+        while (walk.next(t, run)) {
+            const Piece p = piece_of<R, kBlocks>(t, run, rank);
+            work_on<R, kBlocks>(sums, turn, stages, full, empty, p, group - 1);
+            if (group - 1 < p.groups) done(run, p, group - 1, sums);
+        }
+    }
+}
+#endif
+
+// All ways but `split`. `whole` tiles are not cut: all of them, none (stream_k), or as many as fill all blocks evenly (hybrid).
+// kEngine: C's rows start on 16 bytes, so that they leave by the copy engine. `sums_of` holds a tile of sums for each block, `flags`
+// a flag for each warp that multiplies, 0 before and after.
+template <typename R, int kBlocks, bool kEngine>
+__global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
+    stream_k(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c,
+             const __grid_constant__ Tiles t, Bf16* __restrict__ c, float4* sums_of, unsigned* flags, int ldc, int whole) {
+#ifdef LAB_WGMMA
+    extern __shared__ unsigned char memory[];
+    __shared__ rows::Barrier full[R::kStages], empty[R::kStages];
+    unsigned char* const stages = aligned(memory);
+    const int rank = kBlocks == 1 ? 0 : rows::cluster_rank(), parts_of_line = gridDim.x / kBlocks, part = parts_of_line - 1 - blockIdx.x / kBlocks;
+    if (threadIdx.x == 0) {
+        prefetch_map(map_a);
+        prefetch_map(map_b);
+        set_up_ring<R, kBlocks>(full, empty);
+        rows::publish_barriers();
+    }
+    rows::cluster_sync<kBlocks>();
+    constexpr int kFours = R::kN / 8, kWarps = 2 * kGroupThreads / 32;  // of a thread; of a block that multiplies
+    int box = 0;
+    go_through<R, kBlocks>(map_a, map_b, t, Line(t, whole, part, parts_of_line), rank, stages, full, empty, [&](const Run& run, const Piece& p, int worker, const float* sums) {
+        const int warp = threadIdx.x % kGroupThreads / 32 + worker * (kGroupThreads / 32), lane = threadIdx.x % 32;
+        const int fours = R::kN > kNarrow && p.narrow ? kNarrow / 8 : kFours;
+        const bool there = p.row0 + warp * 16 < t.m;  // a warp has 16 rows
+        const auto where = [&](int of) { return (of * kBlocks + rank) * kWarps + warp; };
+        if (run.first > 0) {  // somebody else has the tile's first stages, and adds
+            if (!there) return;
+            float4* const to = sums_of + where(part) * kFours * 32 + lane;
+#pragma unroll
+            for (int i = 0; i < kFours; ++i) {
+                if (i < fours) put_sums(to + i * 32, sums + 4 * i);
+            }
+            tell(flags + where(part));
+            return;
+        }
+        int until = part + 1;  // the parts that have more of the tile
+        if (run.last < t.stages && there) {
+            const int end = (run.tile + 1) * t.stages;
+            for (; Line::begin(t, whole, until, parts_of_line) < end; ++until) hear(flags + where(until));
+        }
+        const int row0 = p.row0 + worker * kGroupM;
+        write_sums<R>(sums, stages + R::kStages * R::kStage + worker * R::kBoxes * R::kOut, box, worker, map_c, c, ldc, row0, p.column0, t.m - row0, t.n - p.column0, kEngine,
+                      false, [&](int i, float* of_box) {
+                          for (int of = part + 1; of < until; ++of) {
+                              const float4* const from = sums_of + (where(of) * kFours + i * (kBox / 8)) * 32 + lane;
+#pragma unroll
+                              for (int j = 0; j < kBox / 8; ++j) add_sums(of_box + 4 * j, from + j * 32);  // as many in flight as there are registers
+                          }
+                      });
+    });
+    if (threadIdx.x / kGroupThreads > 0 && threadIdx.x % kGroupThreads == 0) boxes_wait<0, true>();
+    if constexpr (kBlocks > 1) {  // a block stays until nobody writes into its shared memory
+        __syncwarp();
+        rows::cluster_sync<kBlocks>();
+    }
+#endif
+}
+
+// Each tile in `cuts` parts, their sums in fp32 behind one another: (m × n) of part 0, of part 1 …
+template <typename R>
+__global__ void __launch_bounds__(kWorkThreads, 1)
+    split(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ Tiles t, float* __restrict__ sums_of, int cuts) {
+#ifdef LAB_WGMMA
+    extern __shared__ unsigned char memory[];
+    __shared__ rows::Barrier full[R::kStages], empty[R::kStages];
+    unsigned char* const stages = aligned(memory);
+    if (threadIdx.x == 0) {
+        prefetch_map(map_a);
+        prefetch_map(map_b);
+        set_up_ring<R, 1>(full, empty);
+        rows::publish_barriers();
+    }
+    __syncthreads();
+    go_through<R, 1>(map_a, map_b, t, Cuts(cuts, blockIdx.x, gridDim.x), 0, stages, full, empty, [&](const Run& run, const Piece& p, int worker, const float* sums) {
+        float* const to = sums_of + static_cast<Size>(run.cut) * t.m * t.n;
+        const int row = p.row0 + worker * kGroupM + threadIdx.x % kGroupThreads / 32 * 16 + threadIdx.x % 32 / 4, column = p.column0 + threadIdx.x % 4 * 2;
+#pragma unroll
+        for (int i = 0; i < R::kN / 4; ++i) {
+            const int r = row + i % 2 * 8, at = column + i / 2 * 8;
+            float* const pair = to + static_cast<Size>(r) * t.n + at;
+            const float x = sums[4 * (i / 2) + 2 * (i % 2)], y = sums[4 * (i / 2) + 2 * (i % 2) + 1];
+            if (r < t.m && at + 1 < t.n && t.n % 2 == 0) {
+                *reinterpret_cast<float2*>(pair) = make_float2(x, y);
+            } else if (r < t.m) {
+                if (at < t.n) pair[0] = x;
+                if (at + 1 < t.n) pair[1] = y;
+            }
+        }
+    });
+#endif
+}
+
+// Each tile by a cluster of kCuts blocks, a part of its stages each. Every block leaves its sums in its shared memory, as its threads
+// hold them, and adds up a kCuts-th of the columns of all.
+template <typename R, int kCuts>
+__global__ void LAB_CLUSTER(kCuts) __launch_bounds__(kWorkThreads, 1)
+    cluster_split(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ Tiles t, Bf16* __restrict__ c, int ldc) {
+#ifdef LAB_WGMMA
+    constexpr int kBlocks = kCuts, kFours = R::kN / 8, kMine = kFours / kCuts, kAtOnce = 2, kConsumers = 2 * kGroupThreads;
+    static_assert(kFours % (kCuts * kAtOnce) == 0 && kFours * kConsumers * 16 <= R::kStages * R::kStage, "sums of a tile have room where its stages were");
+    extern __shared__ unsigned char memory[];
+    __shared__ rows::Barrier full[R::kStages], empty[R::kStages];
+    unsigned char* const stages = aligned(memory);
+    float4* const fours = reinterpret_cast<float4*>(stages);
+    if (threadIdx.x == 0) {
+        prefetch_map(map_a);
+        prefetch_map(map_b);
+        set_up_ring<R, 1>(full, empty);
+        rows::publish_barriers();
+    }
+    __syncthreads();
+    const int rank = rows::cluster_rank(), thread = static_cast<int>(threadIdx.x) - kGroupThreads;
+    go_through<R, 1>(map_a, map_b, t, Cuts(kCuts, blockIdx.x, gridDim.x), 0, stages, full, empty, [&](const Run&, const Piece& p, int, const float* sums) {
+        if (p.groups == 2) consumers_meet();  // the other one may still read a stage
+#pragma unroll
+        for (int i = 0; i < kFours; ++i) fours[i * kConsumers + thread] = make_float4(sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]);
+    });
+    __syncwarp();
+    rows::cluster_sync<kBlocks>();
+    const Piece p = piece_of<R, 1>(t, {static_cast<int>(blockIdx.x) / kCuts, 0, 0, 0}, 0);
+    const int row = p.row0 + thread / kGroupThreads * kGroupM + thread % kGroupThreads / 32 * 16 + thread % 32 / 4;
+    if (thread >= 0 && row < t.m) {
+        const bool pairs = on_pairs(c, ldc);
+#pragma unroll 1
+        for (int first = rank * kMine; first < (rank + 1) * kMine; first += kAtOnce) {
+            float sums[kAtOnce][4] = {};
+#pragma unroll 4
+            for (int of = 0; of < kCuts; ++of) {
+#pragma unroll
+                for (int i = 0; i < kAtOnce; ++i) {
+                    const float4 four = sums_in(of, fours + (first + i) * kConsumers + thread);
+                    sums[i][0] += four.x, sums[i][1] += four.y, sums[i][2] += four.z, sums[i][3] += four.w;
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) {
+                const int column = p.column0 + 8 * (first + i) + thread % 4 * 2;
+                store_pair(c, row, column, t.m, t.n, ldc, pairs, sums[i][0], sums[i][1]);
+                store_pair(c, row + 8, column, t.m, t.n, ldc, pairs, sums[i][2], sums[i][3]);
+            }
+        }
+    }
+    __syncwarp();
+    rows::cluster_sync<kBlocks>();  // a block stays until nobody reads its shared memory
+#endif
+}
+
+// The second pass of `split`: four elements a thread, where rows are whole fours.
+constexpr int kAddThreads = 256;
+static __global__ void __launch_bounds__(kAddThreads) add_parts(const float* __restrict__ sums_of, Bf16* __restrict__ c, int m, int n, int ldc, int cuts) {
+    const Size all = static_cast<Size>(m) * n, at = static_cast<Size>(blockIdx.x) * kAddThreads + threadIdx.x;
+    if (n % 4 == 0 && ldc % 4 == 0 && reinterpret_cast<Size>(c) % 8 == 0) {
+        if (4 * at >= all) return;
+        float sums[4] = {};
+#pragma unroll 4
+        for (int i = 0; i < cuts; ++i) {
+            const float4 four = *reinterpret_cast<const float4*>(sums_of + i * all + 4 * at);
+            sums[0] += four.x, sums[1] += four.y, sums[2] += four.z, sums[3] += four.w;
+        }
+        const uint2 four{pack_pair<Bf16>(sums[0], sums[1]), pack_pair<Bf16>(sums[2], sums[3])};
+        *reinterpret_cast<uint2*>(c + 4 * at / n * ldc + 4 * at % n) = four;
+        return;
+    }
+    for (Size one = 4 * at; one < 4 * at + 4 && one < all; ++one) {
+        float sum = 0;
+        for (int i = 0; i < cuts; ++i) sum += sums_of[i * all + one];
+        c[one / n * ldc + one % n] = __float2bfloat16_rn(sum);
+    }
+}
+
+// Two matrices, rows without gaps, to where each row starts on 16 bytes: `pitch` elements apart, a multiple of 8, zeros between.
+// Eight elements a thread, from the two aligned words of 16 bytes in which they lie.
+constexpr int kPackThreads = 256;
+static __global__ void __launch_bounds__(kPackThreads) pack(const Bf16* __restrict__ a, Bf16* __restrict__ to_a, int rows_a, int columns_a, int pitch_a,
+                                                             const Bf16* __restrict__ b, Bf16* __restrict__ to_b, int rows_b, int columns_b, int pitch_b) {
+    Size at = static_cast<Size>(blockIdx.x) * kPackThreads + threadIdx.x;
+    const Bf16* from = a;
+    Bf16* to = to_a;
+    int rows_of = rows_a, columns = columns_a, pitch = pitch_a;
+    const Size of_a = static_cast<Size>(rows_a) * parts(columns_a, 8);
+    if (at >= of_a) at -= of_a, from = b, to = to_b, rows_of = rows_b, columns = columns_b, pitch = pitch_b;
+    const int chunks = parts(columns, 8);
+    const Size row = at / chunks;
+    if (row >= static_cast<Size>(rows_of)) return;
+    const int column = static_cast<int>(at % chunks) * 8;
+    const Bf16* const start = from + row * columns + column;
+    const Size late = reinterpret_cast<Size>(start) % 16 / 2;  // elements behind an aligned word
+    const Bf16 *const low = start - late, *const end = from + static_cast<Size>(rows_of) * columns;
+    uint4 words[2] = {};
+    if (low >= from && low + 16 <= end) {
+        words[0] = *reinterpret_cast<const uint4*>(low), words[1] = *reinterpret_cast<const uint4*>(low + 8);
+    } else {
+        alignas(16) unsigned short each[16];
+#pragma unroll
+        for (int i = 0; i < 16; ++i) each[i] = low + i >= from && low + i < end ? reinterpret_cast<const unsigned short*>(low)[i] : 0;
+        words[0] = reinterpret_cast<const uint4*>(each)[0], words[1] = reinterpret_cast<const uint4*>(each)[1];
+    }
+    unsigned pairs[9] = {words[0].x, words[0].y, words[0].z, words[0].w, words[1].x, words[1].y, words[1].z, words[1].w, 0};
+#pragma unroll
+    for (int step = 4; step > 0; step /= 2) {  // moved down by `late` elements, in three steps: registers have no index
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const unsigned moved = step == 1 ? pairs[i] >> 16 | pairs[i + 1] << 16 : pairs[i + step / 2 < 8 ? i + step / 2 : 8];
+            if (late & step) pairs[i] = moved;
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {  // nothing of the next row
+        const int left = columns - column - 2 * i;
+        pairs[i] = left > 1 ? pairs[i] : left > 0 ? pairs[i] & 0xffff : 0;
+    }
+    *reinterpret_cast<uint4*>(to + row * pitch + column) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+}
+
+}  // namespace gemm
+}  // namespace lab

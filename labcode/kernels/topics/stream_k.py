@@ -1,0 +1,366 @@
+"""Matmul whose tiles are shared out by their stages (``cuda/gemm/stream_k.cuh``): split-K and Stream-K.
+
+A problem is (m, n, k): A is m × k, B k × n, C = A·B, in bf16 with sums in fp32. What the steps are held
+against is cuBLAS in the same run; ``PREDICTED`` says by shape which share of its rate a step should reach, a
+step's own ``predicted`` that of the odd one. `Plan` is the cost model: how many stages the busiest block has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+
+from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Problem, Step, numbers
+
+HEADER = "gemm/stream_k.cuh"
+NAMESPACE = "lab::gemm"
+PROGRAM = "«python -m labcode.workloads.stream_k»"
+SHAPES: Mapping[str, tuple[int, int, int]] = {
+    "square": (4096, 4096, 4096),
+    "odd": (4097, 4104, 4088),
+    "unaligned": (4097, 4099, 4093),
+    "tail": (2176, 2048, 8192),
+    "thin_16": (16, 4096, 14336),
+    "thin_64": (64, 4096, 14336),
+    "thin_128": (128, 4096, 14336),
+}
+PREDICTED: Mapping[str, Mapping[str, float]] = {
+    "square": {
+        "whole": 0.98,
+        "split": 0.90,
+        "cluster": 0.8,
+        "stream_k": 0.93,
+        "hybrid": 0.98,
+        "pair": 0.98,
+        "both": 0.98,
+    },
+    "odd": {
+        "whole": 0.60,
+        "split": 0.55,
+        "cluster": 0.45,
+        "stream_k": 0.65,
+        "hybrid": 0.70,
+        "pair": 0.85,
+        "both": 0.95,
+    },
+    "unaligned": {
+        "whole": 3.0,
+        "split": 2.8,
+        "cluster": 2.0,
+        "stream_k": 3.3,
+        "hybrid": 3.5,
+        "pair": 3.9,
+        "both": 4.0,
+    },
+    "tail": {
+        "whole": 0.70,
+        "split": 0.85,
+        "cluster": 0.75,
+        "stream_k": 1.15,
+        "hybrid": 1.15,
+        "pair": 0.7,
+        "both": 1.1,
+    },
+    "thin_16": {
+        "whole": 0.15,
+        "split": 0.90,
+        "cluster": 1.1,
+        "stream_k": 1.0,
+        "hybrid": 1.0,
+        "pair": 0.4,
+        "both": 0.7,
+    },
+    "thin_64": {
+        "whole": 0.15,
+        "split": 0.90,
+        "cluster": 1.1,
+        "stream_k": 0.9,
+        "hybrid": 0.9,
+        "pair": 0.4,
+        "both": 0.7,
+    },
+    "thin_128": {
+        "whole": 0.15,
+        "split": 0.90,
+        "cluster": 1.05,
+        "stream_k": 0.8,
+        "hybrid": 0.8,
+        "pair": 0.3,
+        "both": 0.6,
+    },
+}
+
+_OF = {
+    **numbers("gemm/layout.cuh"),
+    **numbers("gemm/bf16.cuh"),
+    **numbers("gemm/fitted.cuh"),
+    **numbers(HEADER),
+}
+DEPTH, TALL, HALF = _OF["kBox"], _OF["kTileM"], _OF["kGroupM"]
+WIDE, NARROW = 256, _OF["kNarrow"]
+FULL, THIN, LITTLE = _OF["kCostFull"], _OF["kCostThin"], _OF["kCostLittle"]
+WORK_THREADS = 3 * _OF["kGroupThreads"]
+PACK_THREADS, ADD_THREADS = _OF["kPackThreads"], _OF["kAddThreads"]
+PITCH = 64  # elements: packed rows start where lines of memory do
+MOST_CUTS = 8
+CLUSTERS = (1, 2, 4, 8)
+MULTIPROCESSORS = 132  # of an H100 and an H200: for how many parts a tile has is compiled into a kernel
+WARPS = 2 * _OF["kGroupThreads"] // 32  # that multiply
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a step shares out the tiles. ``cut``: "none", "parts", "cluster", "all" (Stream-K), "rest"."""
+
+    cut: str
+    blocks: int = 1  # of a cluster
+
+    @property
+    def ring(self) -> tuple[str, int]:
+        """The ring of tiles as the header calls it, and its bytes."""
+        name, stages, boxes = ("Wide", 4, 2) if self.cut in ("none", "all", "rest") else ("Deep", 4, 0)
+        return name, stages * (TALL + WIDE) * DEPTH * 2 + 2 * boxes * HALF * 128 + 1024
+
+
+WAYS: Mapping[str, Way] = {
+    "whole": Way("none"),
+    "split": Way("parts"),
+    "cluster": Way("cluster"),
+    "stream_k": Way("all"),
+    "hybrid": Way("rest"),
+    "pair": Way("none", blocks=2),
+    "both": Way("rest", blocks=2),
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The tiles of a problem, as ``Tiles`` in the header has them, and how a step deals them to a GPU.
+
+    Costs are eighths of a stage of a whole tile.
+    """
+
+    way: Way
+    m: int
+    n: int
+    k: int
+    sm_count: int
+
+    @property
+    def tall(self) -> int:
+        """Rows of a tile, of a whole cluster."""
+        return self.way.blocks * TALL
+
+    @property
+    def down(self) -> int:
+        """Tiles of full height."""
+        return self.m // self.tall
+
+    @property
+    def across(self) -> int:
+        """Tiles of full width."""
+        return self.n // WIDE
+
+    @property
+    def stages(self) -> int:
+        """Of a tile, each 64 deep."""
+        return ceil(self.k / DEPTH)
+
+    @property
+    def costs(self) -> tuple[int, int, int]:
+        """Of a stage at C's lower side, at its right side, in the corner."""
+        thin = FULL if self.m % self.tall > HALF else THIN
+        slim = THIN if self.n % WIDE <= NARROW else FULL
+        corner = {2 * FULL: FULL, 2 * THIN: LITTLE}.get(thin + slim, THIN)
+        return thin, slim, corner
+
+    @property
+    def full(self) -> int:
+        """Tiles of full size."""
+        return self.down * self.across
+
+    @property
+    def count(self) -> int:
+        """All tiles."""
+        return ceil(self.m / self.tall) * ceil(self.n / WIDE)
+
+    @property
+    def fields(self) -> tuple[int, ...]:
+        """What the kernel's parameter of type ``Tiles`` holds."""
+        sizes = (self.m, self.n, self.tall, WIDE, self.down, self.across, self.stages)
+        return (*sizes, *self.costs)
+
+    def cost(self, whole: int = 0) -> int:
+        """What all tiles behind the first ``whole`` cost."""
+        thin, slim, corner = self.costs
+        below, beside = (
+            (self.across if self.m % self.tall else 0),
+            (self.down if self.n % WIDE else 0),
+        )
+        both = 1 if self.m % self.tall and self.n % WIDE else 0
+        return self.stages * (max(0, self.full - whole) * FULL + below * thin + beside * slim + both * corner)
+
+    @property
+    def whole(self) -> int:
+        """Tiles that are not cut."""
+        if self.way.cut == "none":
+            return self.count
+        if self.way.cut != "rest":
+            return 0
+        waves = self.full // self.places
+        return min(
+            {self.full, waves * self.places, max(0, waves - 1) * self.places},
+            key=lambda whole: self._waves(whole) + self._handing(whole),
+        )
+
+    @property
+    def places(self) -> int:
+        """Blocks, or clusters, that are at work at once."""
+        return self.sm_count // self.way.blocks
+
+    def _waves(self, whole: int) -> float:
+        """What the busiest place has to do, in tiles, where so many are whole and the rest is cut."""
+        return max(ceil(whole / self.places), self.cost() / (self.stages * FULL * self.places))
+
+    def _handing(self, whole: int) -> float:
+        """What handing sums over costs, in tiles: by parts of a tile, and what L2 serves less well."""
+        cut = self.count - whole
+        return (0.05 * self.places / cut if cut else 0.0) + (0.3 if whole < self.full else 0.0)
+
+    @property
+    def cuts(self) -> int:
+        """Parts of each tile, where all have as many: few, and no block with much more than others."""
+        if self.way.cut == "cluster":
+            fitting = [cuts for cuts in CLUSTERS if cuts <= self.stages]
+            return min(fitting, key=lambda cuts: ceil(self.count / (self.sm_count // cuts)) / cuts)
+        most = min(self.stages, max(MOST_CUTS, self.sm_count // self.count))
+        return min(
+            range(1, most + 1), key=lambda cuts: ceil(self.count * cuts / self.sm_count) / cuts + cuts / 200
+        )
+
+    @property
+    def clusters(self) -> int:
+        """Blocks, or clusters of them, that are started."""
+        if self.way.cut == "cluster":
+            return self.count
+        most = {"none": self.count, "parts": self.count * self.cuts}
+        return min(self.places, most.get(self.way.cut, self.places))
+
+    @property
+    def share(self) -> float:
+        """The work of all blocks over that of as many as the busiest one: 1 when nobody waits for anybody."""
+        ideal = self.cost() / (self.stages * FULL * self.places)
+        if self.way.cut in ("all", "rest"):
+            return ideal / self._waves(self.whole)
+        cuts = 1 if self.way.cut == "none" else self.cuts
+        at_once = self.places // cuts * cuts if self.way.cut == "cluster" else self.places
+        return ideal / (ceil(self.count * cuts / at_once) * ceil(self.stages / cuts) / self.stages)
+
+
+def plan(name: str, shape: tuple[int, ...], sm_count: int) -> Plan:
+    """How a step deals the tiles of (m, n, k)."""
+    m, n, k = shape
+    way = WAYS[name]
+    return Plan(way, m, n, k, MULTIPROCESSORS if way.cut == "cluster" else sm_count)
+
+
+def _entry(name: str) -> Callable[[Problem], str]:
+    way = WAYS[name]
+    ring = f"{NAMESPACE}::{way.ring[0]}"
+
+    def entry(problem: Problem) -> str:
+        if way.cut == "parts":
+            return f"{NAMESPACE}::split<{ring}>"
+        if way.cut == "cluster":
+            return f"{NAMESPACE}::cluster_split<{ring}, {plan(name, problem.shape, MULTIPROCESSORS).cuts}>"
+        engine = "true" if problem.shape[1] % 8 == 0 else "false"
+        return f"{NAMESPACE}::stream_k<{ring}, {way.blocks}, {engine}>"
+
+    return entry
+
+
+def _launch(name: str) -> Callable[[Problem, Gpu], Launch]:
+    def launch(problem: Problem, gpu: Gpu) -> Launch:
+        found = plan(name, problem.shape, gpu.sm_count)
+        blocks = found.cuts if found.way.cut == "cluster" else found.way.blocks
+        return Launch(found.clusters * blocks, WORK_THREADS, found.way.ring[1], blocks)
+
+    return launch
+
+
+def _step(name: str, reason: str, helped: bool = True) -> Step:
+    return Step(
+        name,
+        reason,
+        _entry(name),
+        _launch(name),
+        min_cc=90,
+        predicted=PREDICTED["odd"][name],
+        helped=helped,
+        unfit=lambda problem: f"takes tensor maps; {PROGRAM} makes them, checks and times this step",
+    )
+
+
+STREAM_K = Kernel(
+    "stream_k",
+    "stream_k",
+    "Multiply two matrices of bf16 of any size, thin and odd ones, too",
+    HEADER,
+    (
+        _step(
+            "whole",
+            "Tile after tile, each by one block: with few tiles most multiprocessors have none, and with one "
+            "more than there are multiprocessors all wait for it.",
+        ),
+        _step(
+            "split",
+            "The stages of each tile in as many parts as fill the GPU. Their sums go to memory in fp32, and "
+            "a second kernel adds them up: 4 bytes an element and part, written and read.",
+        ),
+        _step(
+            "cluster",
+            "The parts of a tile are the blocks of a cluster. They leave their sums in shared memory and "
+            "read each other's there: none goes to memory, and no second kernel is needed.",
+        ),
+        _step(
+            "stream_k",
+            "The stages of all tiles in one line, cut into as many equal parts as there are blocks. Only "
+            "where a cut falls into a tile are sums handed over, at most one tile a block.",
+        ),
+        _step(
+            "hybrid",
+            "Tiles that fill the GPU evenly stay whole, and only the rest is cut: blocks at work together "
+            "are at the same depth of neighboring tiles again, so that L2 serves them.",
+        ),
+        _step(
+            "pair",
+            "Whole tiles, and two blocks of a cluster fetch half of B each for both. It is the copy engine "
+            "that is relieved: rows that do not start on 128 bytes cost it two lines each.",
+        ),
+        _step(
+            "both",
+            "Pairs of blocks, and what does not fill the GPU evenly is cut.",
+        ),
+    ),
+    inputs=lambda problem: (
+        Array((problem.shape[0], problem.shape[2])),
+        Array((problem.shape[2], problem.shape[1])),
+    ),
+    output=lambda problem: Array(problem.shape[:2]),
+    scalars=lambda problem: tuple(np.int32(side) for side in problem.shape),
+    reference=lambda a, b: a @ b,
+    flops=lambda problem: 2 * problem.elements,
+    tolerance={"bfloat16": 4e-3},
+    timed=tuple(Problem(shape, "bfloat16") for shape in SHAPES.values()),
+    checked=tuple(
+        Problem(shape, "bfloat16")
+        for shape in ((1, 1, 1), (1, 8, 8), (33, 65, 17), (257, 264, 72), (300, 504, 712), (16, 640, 4096))
+    ),
+    ceiling="cuBLAS",
+    values=("normal",),
+)
+
+KERNELS = (STREAM_K,)
