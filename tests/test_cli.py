@@ -18,6 +18,7 @@ COMMANDS = [
         "captures",
         "captures list",
         "captures verify",
+        "captures plan",
         "captures add",
         "captures pack",
         "captures thin",

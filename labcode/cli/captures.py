@@ -1,4 +1,4 @@
-"""Commands on capture sets: list, verify, carry between machines, make thin, compare."""
+"""Commands on capture sets: list, verify, plan, carry between machines, make thin, compare."""
 
 import sys
 from pathlib import Path
@@ -49,6 +49,28 @@ def captures_verify(
             typer.echo(f"{name}: {whole}, fresh, nothing private inside")
         judge(doubts if review else [])
     raise typer.Exit(1 if wrong else 0)
+
+
+@captures_app.command("plan")
+def captures_plan(
+    set_name: Annotated[
+        str, typer.Argument(help="The set; the one that pages show when none is named.")
+    ] = "",
+    budget: Annotated[
+        str,
+        typer.Option("--budget", help="Also say how many slices of this length, such as 25min, it takes."),
+    ] = "",
+    output_format: Annotated[str, typer.Option("--format", "-f", help="table, json or md.")] = "table",
+) -> None:
+    """Say what of a set is stale by which change, and what capturing it anew costs in minutes of which GPU.
+
+    `labcode capture --stale --set SET --budget 25min` then captures exactly that, a slice each time it is
+    called.
+    """
+    from labcode.capture import plan, schedule
+
+    slice_s = schedule.parse_time(budget, "--budget", least_s=1.0) if budget else None
+    plan.run(set_name, slice_s, fmt=output_format, output=sys.stdout)
 
 
 @captures_app.command("add")
