@@ -1,4 +1,4 @@
-"""Commands on capture sets: list, verify, plan, carry between machines, make thin, compare."""
+"""Commands on capture sets: list, verify, plan, carry between machines, merge, prune, compare."""
 
 import sys
 from pathlib import Path
@@ -118,6 +118,50 @@ def captures_pack(
             f"{path}: {byte_text(size, binary=True)}"
             + (", more than asked for: it is one experiment" if part_size and size > part_size else "")
         )
+
+
+@captures_app.command("merge")
+def captures_merge(
+    into: Annotated[str, typer.Argument(help="The set that experiments are filed into.", metavar="SET")],
+    others: Annotated[
+        list[str], typer.Argument(help="Sets of the same model of GPU to take them from.", metavar="FROM...")
+    ],
+    prefer: Annotated[
+        str, typer.Option("--prefer", metavar="SET", help="The set that counts where they differ.")
+    ] = "",
+) -> None:
+    """Make one set of several of one model of GPU; experiments captured differently in them are named."""
+    from labcode.capture import whole_sets
+
+    for line in whole_sets.merge(into, others, prefer=prefer):
+        typer.echo(line)
+
+
+@captures_app.command("prune")
+def captures_prune(
+    set_name: Annotated[str, typer.Argument(help="The set to prune.")],
+    archive: Annotated[
+        Path | None, typer.Option("--archive", help="Where what is taken out goes; written.")
+    ] = None,
+    drop: Annotated[bool, typer.Option("--drop", help="Take it out without an archive.")] = False,
+) -> None:
+    """Take experiments that the catalogue no longer has out of a set."""
+    from labcode.capture import whole_sets
+
+    for line in whole_sets.prune(set_name, archive=archive, drop=drop):
+        typer.echo(line)
+
+
+@captures_app.command("export")
+def captures_export(
+    set_name: Annotated[str, typer.Argument(help="The set to export.")],
+    archive: Annotated[Path, typer.Option("--archive", help="The .tar file to write.")] = ...,  # type: ignore[assignment]
+) -> None:
+    """Write a set whole, every file checked, with its claims' values, and FILE.tar.sha256 beside it."""
+    from labcode.capture import whole_sets
+
+    for line in whole_sets.export(set_name, archive):
+        typer.echo(line)
 
 
 @captures_app.command("thin")
