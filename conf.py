@@ -29,7 +29,8 @@ citation, changelog = (
     path.read_text(encoding="utf-8") if path.is_file() else ""
     for path in (ROOT / "CITATION.cff", ROOT / "CHANGELOG.md")
 )
-labcode_place = publishing.place_of(citation, os.environ.get("LABCODE_EDITION", ""))
+labcode_edition = os.environ.get("LABCODE_EDITION", "")
+labcode_place = publishing.place_of(citation, labcode_edition)
 labcode_citation = citation
 labcode_releases = publishing.releases(changelog)
 html_baseurl = labcode_place.pages
