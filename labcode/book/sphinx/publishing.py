@@ -202,6 +202,7 @@ def register(app: Sphinx) -> None:
     """Connect to the pages as they are written, and to the end of a build."""
     app.add_config_value("labcode_place", Place(), "html", [Place])
     app.add_config_value("labcode_edition", "", "html", str)
+    app.add_config_value("labcode_files", "", "html", str)
     app.add_config_value("labcode_releases", [], "html", [list])
     app.add_config_value("labcode_citation", "", "html", str)
     app.connect("html-page-context", _describe)
@@ -242,6 +243,9 @@ def _describe(
     own = head(pagename, title, description, config.labcode_place, feed=bool(config.labcode_releases))
     context["metatags"] = f"{tags}{own}\n"
     context["lab_captured"] = captured(doctree)
+    source = Path(app.env.doc2path(pagename))
+    has_cells = source.is_file() and "{code-cell}" in source.read_text(encoding="utf-8")
+    context["lab_notebook"] = bool(config.labcode_files) and has_cells
     name, address = other_edition(config.labcode_place, config.labcode_edition, config.labcode_releases)
     if name:
         context["lab_edition"] = config.labcode_edition
