@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
 from labcode import __version__, store  # noqa: E402
-from labcode.book import digests, display  # noqa: E402
+from labcode.book import digests, display, notebooks  # noqa: E402
 from labcode.book.sphinx import execution, publishing  # noqa: E402
 
 project = "The Profiling Lab"
@@ -29,10 +29,12 @@ citation, changelog = (
     path.read_text(encoding="utf-8") if path.is_file() else ""
     for path in (ROOT / "CITATION.cff", ROOT / "CHANGELOG.md")
 )
-labcode_place = publishing.place_of(citation, os.environ.get("LABCODE_EDITION", ""))
+labcode_edition = os.environ.get("LABCODE_EDITION", "")
+labcode_place = publishing.place_of(citation, labcode_edition)
 labcode_citation = citation
 labcode_releases = publishing.releases(changelog)
 html_baseurl = labcode_place.pages
+labcode_files = os.environ.get(notebooks.FILES, "")  # where a release's wheel and captures lie
 
 extensions = [
     "myst_nb",

@@ -137,10 +137,14 @@ def is_fresh(record: ExperimentRecord, root: Path | None = None) -> bool:
     A source that is not where it was counts as moved when a file of the same meaning lies elsewhere; one that
     changed counts as the same where ``captures/equivalent.toml`` says why (see `changes_since`).
     """
+    return bool(record.sources) and not changed_sources(record, root)
+
+
+def changed_sources(record: ExperimentRecord, root: Path | None = None) -> tuple[str, ...]:
+    """The sources of an experiment that are not today what they were at its capture (see `is_fresh`)."""
     root = root or repository_root()
-    return bool(record.sources) and all(
-        _still_there(label, digest, root) for label, digest in as_of_today(record, root).items()
-    )
+    today = as_of_today(record, root)
+    return tuple(label for label, digest in today.items() if not _still_there(label, digest, root))
 
 
 def changes_since(record: ExperimentRecord, root: Path | None = None) -> tuple[Change, ...]:

@@ -287,15 +287,28 @@ def holder(name: str, experiment: str) -> CaptureSet:
     for what both lack.
 
     A machine with one GPU cannot measure what needs two; the book built around its set shows those pages with
-    the numbers that ship. So it does with an experiment whose traces are not here: of one experiment a page
-    shows one machine.
+    the numbers that ship. So it does with an experiment whose traces are not here, or that was captured for
+    an older version of the book (see `older_runs`): of one experiment a page shows one machine.
     """
     captures, names = load_set(name), list_sets()
     for other in sorted(names, key=lambda one: (one != name, one != SHIPPED_SET, one)):
         held = captures if other == name else load_set(other)
-        if experiment in held.experiments and not held.absent(experiment):
+        if (
+            experiment in held.experiments
+            and not held.absent(experiment)
+            and not older_runs(held, experiment)
+        ):
             return held
     return captures
+
+
+def older_runs(captures: CaptureSet, experiment: str) -> tuple[str, ...]:
+    """The runs of an experiment that the shipped set has and this one, made for an older book, lacks."""
+    if captures.name == SHIPPED_SET or SHIPPED_SET not in list_sets():
+        return ()
+    today = load_set(SHIPPED_SET).experiments.get(experiment)
+    mine = captures.experiment(experiment).runs
+    return tuple(run for run in today.runs if run not in mine) if today else ()
 
 
 def parse_manifest(data: object, folder: Path) -> CaptureSet:

@@ -18,13 +18,18 @@ COMMANDS = [
         "captures",
         "captures list",
         "captures verify",
+        "captures plan",
         "captures add",
         "captures pack",
+        "captures merge",
+        "captures prune",
+        "captures export",
         "captures thin",
         "captures compare",
         "captures restamp",
     ),
     *("stats", "export", "diagnose", "compare", "timeline", "flame", "roofline"),
+    *("course", "course new", "course results"),
     *("scrub", "exercises", "grades", "book", "slides", "energy", "profile", "report", "record"),
 ]
 
@@ -42,9 +47,11 @@ def test_help_tells_the_exit_codes() -> None:
 
 def test_every_command_is_listed_here() -> None:
     from labcode.cli import app, captures_app
+    from labcode.cli.course import course_app
 
     names = {c.callback.__name__ for c in app.registered_commands if c.callback}
     names |= {"captures"} | {f"captures {c.name}" for c in captures_app.registered_commands}
+    names |= {"course"} | {f"course {c.name}" for c in course_app.registered_commands}
     assert names == set(COMMANDS)
 
 

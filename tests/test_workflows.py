@@ -23,6 +23,7 @@ WRITES = {  # all that any job may write
     ("ci.yml", "publish"): {"pages": "write", "id-token": "write"},
     ("release.yml", "publish"): {"contents": "write"},
     ("release.yml", "site"): {"actions": "write"},
+    ("changes.yml", "comment"): {"pull-requests": "write"},
     ("pull-request.yml", "compare"): {"contents": "read", "pull-requests": "write"},
 }
 
@@ -94,8 +95,9 @@ def test_sessions_and_scripts_that_steps_call_are_there():
     scripts = set(re.findall(r"\.ci/\w+", "\n".join(steps)))
     assert sessions == {"book", "linkcheck", "nightly", "workflows"}
     assert [name for name in sessions if f"def {name}(" not in noxfile] == []
-    assert scripts == {".ci/notes", ".ci/release", ".ci/run", ".ci/site"}
-    for script in (*steps, *((ROOT / name).read_text(encoding="utf-8") for name in scripts)):
+    assert scripts == {".ci/changes", ".ci/notes", ".ci/release", ".ci/run", ".ci/site"}
+    texts = [(ROOT / name).read_text(encoding="utf-8") for name in scripts]
+    for script in (*steps, *(text for text in texts if text.startswith("#!/usr/bin/env bash\n"))):
         subprocess.run(["bash", "-n"], input=script, text=True, check=True)
     assert [name for name in scripts if not os.access(ROOT / name, os.X_OK)] == []
 

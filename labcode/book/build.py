@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 KINDS = ("html", "live", "linkcheck", "notebooks", "pdf")
 BUILD_FOLDER = "_build"
 _PAGE_FOLDER = "book"
+NOTEBOOKS = "_notebooks"  # beside the pages, to be run elsewhere
 _PART = 3  # pages that a process reads or writes in a go
 _NAMED = 5  # pages in a message
 
@@ -78,8 +79,16 @@ def _build(root: Path, set_name: str, what: str, *, strict: bool) -> int:
 
 def _pages(root: Path, *, strict: bool) -> int:
     folder = root / BUILD_FOLDER / "html"
+    from labcode.book import notebooks
+
+    address = notebooks.address_of(os.environ.get(notebooks.FILES, ""))
     if code := _sphinx(root, "html", strict=strict):
         return code
+    target = folder / NOTEBOOKS
+    shutil.rmtree(target, ignore_errors=True)  # of a build that knew an address
+    if address:
+        set_name = store.current_set()
+        notebooks.to_run(root / _PAGE_FOLDER, _cache(root, set_name, web=True), target, address, set_name)
     if strict and (broken := links.broken_links(folder)):
         print("\n".join(broken), file=sys.stderr)
         return 1
@@ -131,11 +140,19 @@ def _pdf(root: Path, *, strict: bool) -> int:
 
 def _notebooks(root: Path, set_name: str) -> list[Path]:
     """Write the executed notebook of every page into ``_build/notebooks``."""
-    from labcode.book import digests, notebooks
+    from labcode.book import notebooks
 
-    out = root / BUILD_FOLDER
-    cache = out / ".jupyter_cache" / digests.reading_digest(root, store.sets_root() / set_name)
-    return notebooks.export(root / _PAGE_FOLDER, cache, out / "notebooks")
+    return notebooks.export(
+        root / _PAGE_FOLDER, _cache(root, set_name, web=False), root / BUILD_FOLDER / "notebooks"
+    )
+
+
+def _cache(root: Path, set_name: str, *, web: bool) -> Path:
+    """Where the outputs of cells are kept, as `conf.py` says it to the pages."""
+    from labcode.book import digests
+
+    name = digests.reading_digest(root, store.sets_root() / set_name) + ("-web" if web else "")
+    return root / BUILD_FOLDER / ".jupyter_cache" / name
 
 
 def _clean(folder: Path) -> None:

@@ -1,15 +1,51 @@
-"""Executed notebooks: pages and the cache of their outputs in, a folder of notebooks to hand on out."""
+"""Notebooks of pages: pages and the cache of their outputs in, a folder of notebooks to hand on out.
+
+`export` writes them executed. `to_run` writes them to be run anywhere: their first cell installs this version
+of the lab and fetches the page's captures, each by its hash, from an address; without one there are none.
+"""
 
 import ast
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from labcode import __version__, store
 from labcode.book import display
 from labcode.book.sphinx import kept
+from labcode.errors import InputError
 
 _OWN_MIME = "application/vnd.labcode."
+FILES = "LABCODE_FILES"  # the address of the wheel and of captures/, as a release has them
+_USED = re.compile(r"^`{3,}\{captures-used\}((?: [\w-]+)+)", re.MULTILINE)
+_SET_UP = """\
+# Installs labcode {version} and fetches this page's captures, each checked by its hash. It needs no GPU.
+import hashlib, importlib.metadata, os, subprocess, sys, urllib.request
+from pathlib import Path
+
+files = {files}
+try:
+    have = importlib.metadata.version("profiling-lab")
+except importlib.metadata.PackageNotFoundError:
+    have = ""
+if have != "{version}":
+    wheel = "{address}profiling_lab-{version}-py3-none-any.whl"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet"]
+    subprocess.run([*pip, f"profiling-lab[book] @ {{wheel}}"], check=True)
+home = Path("profiling-lab-{version}").absolute()
+for name, sha256 in files.items():
+    path = home / name
+    if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == sha256:
+        continue
+    with urllib.request.urlopen("{address}" + name) as source:
+        data = source.read()
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise SystemExit(f"{{name}}: not the file that this notebook was made for; fetch the notebook again")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+os.environ.update(LABCODE_SETS=str(home / "captures"), LABCODE_CAPTURES="{set_name}")
+"""
 _GLUED = re.compile(r"\{glue:text\}`([^`]+)`")
 
 
@@ -21,13 +57,63 @@ def export(pages: Path, cache: Path, target: Path) -> list[Path]:
     book's own representations are left out, since the plain ones beside them are what a notebook program can
     show.
     """
+    return [
+        _write(notebook, target / page.relative_to(pages).with_suffix(".ipynb"))
+        for page, notebook in _filled(pages, cache, target)
+    ]
+
+
+def to_run(pages: Path, cache: Path, target: Path, address: str, set_name: str) -> list[Path]:
+    """Write every page with cells as a notebook without outputs that fetches what it needs from ``address``.
+
+    There lie, as a release has them, the wheel and ``captures/``. Returns the files; ``target`` is replaced.
+    """
+    from nbformat.v4 import new_code_cell
+
+    written = []
+    for page, notebook in _filled(pages, cache, target):
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                cell.outputs, cell.execution_count = [], None
+        files = needed(page.read_text(encoding="utf-8"), set_name)
+        listed = "{\n" + "".join(f"    {name!r}: {sha!r},\n" for name, sha in sorted(files.items())) + "}"
+        cell = _SET_UP.format(version=__version__, files=listed, address=address, set_name=set_name)
+        notebook.cells.insert(0, new_code_cell(cell))  # type: ignore[no-untyped-call]
+        written.append(_write(notebook, target / page.relative_to(pages).with_suffix(".ipynb")))
+    return written
+
+
+def needed(page: str, set_name: str) -> dict[str, str]:
+    """The files of captures that a page's text says it reads, below the repository, with their SHA-256."""
+    found: dict[str, str] = {}
+    names = [name for used in _USED.findall(page) for name in used.split()]
+    own = store.load_set(set_name)
+    holders = {name: store.holder(set_name, name) for name in names}
+    for captures in {held.name: held for held in (own, *holders.values())}.values():
+        found[f"captures/{captures.name}/manifest.json"] = store.file_sha256(captures.path / "manifest.json")
+    for name, captures in holders.items():
+        absent = captures.absent(name)
+        for file in captures.experiment(name).files:
+            if file not in absent:
+                found[f"captures/{captures.name}/{name}/{file.name}"] = file.sha256
+    return found
+
+
+def address_of(text: str) -> str:
+    """The address of files to fetch, with a slash at its end; empty without one. Raises `InputError`."""
+    if text and not re.fullmatch(r"(?:https|file)://[^\s\"\\{}]+", text):
+        raise InputError(f"{FILES}={text[:60]}: no address; give one that begins with https:// or file://")
+    return text.rstrip("/") + "/" if text else ""
+
+
+def _filled(pages: Path, cache: Path, target: Path) -> Iterator[tuple[Path, Any]]:
+    """Each page with cells, and its notebook with plain outputs and the measured numbers in its text."""
     import nbformat
     from myst_nb.core.read import read_myst_markdown_notebook
     from myst_parser.config.main import MdParserConfig
 
     shutil.rmtree(target, ignore_errors=True)
     config = MdParserConfig(enable_extensions={"attrs_block", "colon_fence", "dollarmath"})
-    written = []
     for page in sorted(pages.rglob("*.md")):
         text = page.read_text(encoding="utf-8")
         if "{code-cell}" not in text:
@@ -37,11 +123,15 @@ def export(pages: Path, cache: Path, target: Path) -> list[Path]:
             last = cache.parents[1] / "jupyter_execute" / page.relative_to(pages).with_suffix(".ipynb")
             notebook = nbformat.read(last, as_version=4)  # type: ignore[no-untyped-call]
         _plain(notebook)
-        path = target / page.relative_to(pages).with_suffix(".ipynb")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(notebook, path)  # type: ignore[no-untyped-call]
-        written.append(path)
-    return written
+        yield page, notebook
+
+
+def _write(notebook: Any, path: Path) -> Path:
+    import nbformat
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, path)  # type: ignore[no-untyped-call]
+    return path
 
 
 def _plain(notebook: Any) -> None:

@@ -118,12 +118,14 @@ def lacking(wanted: str, experiments: Iterable[str]) -> list[str]:
     in some sentences for each reason; none when the set has them all.
     """
     captures = store.load_set(wanted)
-    thin, reasons, instead = [], dict[str, list[str]](), dict[str, None]()
+    thin, old, reasons, instead = [], [], dict[str, list[str]](), dict[str, None]()
     for name in experiments:
         if (taken := store.holder(wanted, name).name) == wanted:
             continue
         instead[taken] = None
-        if name in captures.experiments:
+        if name in captures.experiments and store.older_runs(captures, name):
+            old.append(f"`{name}`")
+        elif name in captures.experiments:
             thin.append(f"`{name}`")
         else:
             reasons.setdefault(captures.skipped.get(name, ""), []).append(f"`{name}`")
@@ -134,6 +136,10 @@ def lacking(wanted: str, experiments: Iterable[str]) -> list[str]:
             "`labcode captures add ARCHIVE` brings them, where whoever measured it gave you an archive.",
             "Claims on them have the values recorded with the whole set.",
         ]
+    if old:
+        said.append(
+            f"Set {wanted} has {_listed(old)} of an older version of the book, without runs of today's."
+        )
     for why, names in reasons.items():
         said.append(f"Set {wanted} does not have {_listed(names)}" + (f" ({why})." if why else "."))
     if not said:
@@ -168,7 +174,10 @@ def _tool(record: ExperimentRecord, machine: Mapping[str, Any]) -> tuple[str, ..
 def _borrowed(captures: CaptureSet, experiment: str, wanted: str | None) -> tuple[str, ...]:
     if wanted in (None, captures.name):
         return ()
-    thin = "traces " if experiment in store.load_set(wanted).experiments else ""
+    own = store.load_set(wanted)
+    thin = "traces " if experiment in own.experiments else ""
+    if thin and (runs := store.older_runs(own, experiment)):
+        thin = f"run{'s' * (len(runs) > 1)} {_listed(runs)} "
     return (f"{thin}not in set {wanted}: shown from set {captures.name}",)
 
 

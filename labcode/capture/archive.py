@@ -67,14 +67,20 @@ def check_target(archive: Path) -> None:
 
 
 def write(
-    archive: Path, folder: Path, experiments: Iterable[str], *, part_bytes: int | None = None
+    archive: Path,
+    folder: Path,
+    experiments: Iterable[str],
+    *,
+    part_bytes: int | None = None,
+    claims: bool = False,
 ) -> list[Path]:
     """Write the named experiments of the set in ``folder`` into one tar, or several; returns their paths.
 
     With ``part_bytes`` they go, in their order, into ``NAME-1.tar``, ``NAME-2.tar`` and so on, each an
     archive in its own right of at most so many bytes, and larger only where one experiment is. Members are
     ``manifest.json`` (with these experiments and their machines only) and ``EXPERIMENT/FILE``; owners and
-    times are neutral. Each file appears whole or not at all. Raises `LabError` for an experiment whose traces
+    times are neutral. With ``claims`` the values of the book's claims come along, where the set has them.
+    Each file appears whole or not at all. Raises `LabError` for an experiment whose traces
     are not here.
     """
     manifest = {**read_manifest(folder), "set": folder.name}
@@ -93,7 +99,7 @@ def write(
     written = []
     for number, part in enumerate(parts, 1):
         place = archive if part_bytes is None else archive.with_name(f"{archive.stem}-{number}.tar")
-        _write_one(place, folder, manifest, part)
+        _write_one(place, folder, manifest, part, claims=claims and (folder / store.CLAIMS_FILE).is_file())
         written.append(place)
     return written
 
@@ -111,11 +117,12 @@ def add(
 
     ``root`` defaults to `store.sets_root`. ``into`` is a set to import into instead; ``other_gpu`` allows
     captures of another model of GPU than the set's. Of an experiment in several archives the last one's
-    counts. ``also`` are names that nothing in them may hold, as are this machine's own. With a list for
-    ``review`` nothing is imported: what cannot be told from harmless text goes there. Returns a line for each
-    experiment imported: what it takes the place of, and why it is stale, if it is. Raises `InputError` for an
-    archive that is damaged, holds anything but the files its manifest lists, or whose files are not what the
-    manifest says; then nothing of any archive is imported.
+    counts. Values of the book's claims are taken where the set has none. ``also`` are names that nothing in
+    them may hold, as are this machine's own. With a list for ``review`` nothing is imported: what cannot be
+    told from harmless text goes there. Returns a line for each experiment imported: what it takes the place
+    of, and why it is stale, if it is. Raises `InputError` for an archive that is damaged, holds anything but
+    the files its manifest lists, or whose files are not what the manifest says; then nothing of any archive
+    is imported.
     """
     lines: list[str] = []
     also = (*also, *scan.own_names())
@@ -134,8 +141,10 @@ def add(
             if not other_gpu:
                 _refuse_other_gpus(group, before)
             staged: dict[str, Staged] = {}
+            claims: Path | None = None
             for one in group:
                 with _faults(one.path):
+                    claims = _claims(one, folder, also) or claims
                     for item in _stage(one, folder, also, review):
                         if item.id in staged:
                             lines.append(
@@ -143,13 +152,15 @@ def add(
                             )
                         staged[item.id] = item
                 manifest.setdefault("skipped", {}).update(one.manifest.get("skipped", {}))
-            ready.append((folder, manifest, before, staged))
-        for folder, manifest, before, staged in ready if review is None else ():
+            ready.append((folder, manifest, before, staged, claims))
+        for folder, manifest, before, staged, claims in ready if review is None else ():
             said = [(item.id, _said(before, item)) for item in staged.values()]
             file_experiments(folder, manifest, list(staged.values()))
+            if claims is not None:
+                claims.replace(folder / store.CLAIMS_FILE)
             now = store.parse_manifest(manifest, folder).experiments
             lines += [f"{text}; {why}" if (why := outdated(name, now[name])) else text for name, text in said]
-        for _, _, _, staged in ready if review is not None else ():
+        for _, _, _, staged, _ in ready if review is not None else ():
             for item in staged.values():
                 shutil.rmtree(item.folder)
     return lines
@@ -246,7 +257,7 @@ def _opened(path: Path) -> Iterator[_Archive]:
             manifest = _manifest(path, tar, members)
             captures = store.parse_manifest(manifest, Path(manifest["set"]))
             listed = {f"{r.id}/{file.name}" for r in captures.experiments.values() for file in r.files}
-            _compare(path, set(members) - {MANIFEST}, listed)
+            _compare(path, set(members) - {MANIFEST, store.CLAIMS_FILE}, listed)
         yield _Archive(path, tar, members, manifest, captures)
 
 
@@ -282,11 +293,29 @@ def _stage(one: _Archive, folder: Path, also: Names, review: list[str] | None) -
         yield Staged(name, place, whole_entry, one.manifest["machines"][entry["machine"]])
 
 
+def _claims(one: _Archive, folder: Path, also: Names) -> Path | None:
+    """The claims of an archive, unpacked and looked into, for a set that has none."""
+    info = one.members.get(store.CLAIMS_FILE)
+    if info is None or (folder / store.CLAIMS_FILE).exists():
+        return None
+    path = staging_folder(folder, store.CLAIMS_FILE) / store.CLAIMS_FILE
+    with _open(one.tar, info) as source, path.open("xb") as out:
+        shutil.copyfileobj(source, out)
+    where = f"{one.path}: {store.CLAIMS_FILE}"
+    try:
+        store.read_claims(path)
+    except InputError:
+        raise InputError(f"{where} is damaged; fetch it again") from None
+    if private := scan.look_into(path, where, also).private:
+        raise InputError(f"{where} holds something private: {'; '.join(private)}; refused")
+    return path
+
+
 def _refuse_other_gpus(group: list[_Archive], captures: store.CaptureSet) -> None:
     """`InputError` for an archive of another model of GPU than the set, or the archives before it, have."""
-    have = _gpus(captures)
+    have = gpus_of(captures)
     for one in group:
-        new = _gpus(one.captures)
+        new = gpus_of(one.captures)
         if have and new - have:
             raise InputError(
                 f"{one.path}: captured on {', '.join(sorted(new - have))}, and the set {captures.name} on "
@@ -296,7 +325,8 @@ def _refuse_other_gpus(group: list[_Archive], captures: store.CaptureSet) -> Non
         have |= new
 
 
-def _gpus(captures: store.CaptureSet) -> set[str]:
+def gpus_of(captures: store.CaptureSet) -> set[str]:
+    """The models of GPU that a set was captured on."""
     gpus = [gpu for machine in captures.machines.values() for gpu in machine.get("gpus") or ()]
     return {str(gpu["name"]) for gpu in gpus if gpu.get("name")}
 
@@ -340,7 +370,9 @@ def _tar_bytes(manifest: Mapping[str, Any], experiments: list[str]) -> int:
     return -(-blocks * _TAR_BLOCK // _TAR_RECORD) * _TAR_RECORD
 
 
-def _write_one(archive: Path, folder: Path, manifest: Mapping[str, Any], experiments: list[str]) -> None:
+def _write_one(
+    archive: Path, folder: Path, manifest: Mapping[str, Any], experiments: list[str], *, claims: bool
+) -> None:
     part = _part(manifest, experiments)
     text = _manifest_bytes(part)
     files = [
@@ -348,6 +380,7 @@ def _write_one(archive: Path, folder: Path, manifest: Mapping[str, Any], experim
         for name, entry in part["experiments"].items()
         for file in sorted(file for run in entry["runs"].values() for file in run["files"])
     ]
+    files += [store.CLAIMS_FILE] * claims
     reads = [folder / MANIFEST, *(folder / file for file in files)]
     with whole(archive, reads=reads) as made, tarfile.open(made, "w", format=tarfile.PAX_FORMAT) as tar:
         about = tarfile.TarInfo(MANIFEST)
@@ -373,7 +406,7 @@ def _members(archive: Path, tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
             continue
         if not info.isreg() or info.issparse():
             raise InputError(f"{archive}: {info.name!r} is not a plain file; refused")
-        if info.name != MANIFEST and not _MEMBER.fullmatch(info.name):
+        if info.name not in (MANIFEST, store.CLAIMS_FILE) and not _MEMBER.fullmatch(info.name):
             raise InputError(f"{archive}: {info.name!r} is no name of a captured file; refused")
         if info.name in found:
             raise InputError(f"{archive}: {info.name!r} is in it twice; refused")

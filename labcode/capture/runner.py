@@ -42,6 +42,7 @@ from labcode.capture.filing import (
     write_json,
 )
 from labcode.capture.job import Job, Measured, one_by_one
+from labcode.capture.plan import plan_of
 from labcode.capture.schedule import Pace, alone
 from labcode.errors import LabError, ToolError, describe_os_error
 from labcode.freshness import source_digests, version_digest
@@ -105,6 +106,7 @@ def capture(
     machine: Callable[[], Mapping[str, Any]],
     doctor: Callable[[], Mapping[str, Any]],
     only_missing: bool = False,
+    stale: bool = False,
     wishes: Wishes | None = None,
     archive: Path | None = None,
     root: Path | None = None,
@@ -113,7 +115,8 @@ def capture(
     """Run the named experiments (all when none is named) and file each in the set as soon as it is whole.
 
     ``machine`` describes this machine as manifests do, ``doctor`` says what `labcode doctor` finds here.
-    ``only_missing`` leaves out experiments that the set holds and whose sources have not changed since.
+    ``only_missing`` leaves out experiments that the set holds and whose sources have not changed since;
+    ``stale`` leaves only those that the set holds and `labcode.capture.plan` calls stale.
     With a budget (``wishes``) no experiment begins that, by the times of the shipped set, would not be done
     in time; the most important go first. Several GPUs measure one experiment each.
     ``archive`` names one file to write with everything asked for that is then in the set; it is written anew
@@ -130,7 +133,16 @@ def capture(
     folder = (root or store.sets_root()) / check_name(set_name)
     if archive is not None:
         archives.check_target(archive)
+    if stale and not (folder / MANIFEST).is_file():
+        raise LabError(f"{folder}: no set to capture anew; without --stale one is made")
+    go_on = "--stale" if stale else "--only-missing"
     with open_set(folder) as manifest:
+        if stale:
+            aged = plan_of(store.parse_manifest(manifest, folder)).names
+            chosen = [experiment for experiment in chosen if experiment.id in aged]
+            if not chosen:
+                console.print(f"{set_name}: nothing that was asked for is stale", highlight=False)
+                return 0
         fresh = _fresh(chosen, manifest, folder) if only_missing else []
         for name in fresh:
             console.print(f"{name}: already there and fresh", highlight=False)
@@ -150,6 +162,12 @@ def capture(
             site = _prepare(folder, able, wishes.gpus, here, doctor)
             _build(sorted({e.program for e in able if e.program}), console)
             filed, left_out = _capture_each(able, site, manifest, problems, console, keep, deadline)
+            if left_out:
+                console.print(
+                    f"left out, for they would not be done in time: {', '.join(left_out)}; {go_on} goes on",
+                    highlight=False,
+                    soft_wrap=True,
+                )
         if problems and not filed and not fresh:
             raise ToolError(
                 "nothing was captured; " + "; ".join(f"{n}: {why}" for n, why in problems.items())
@@ -216,12 +234,6 @@ def _capture_each(
                 left = [*(other.experiment for other in (*ending, *measuring.values())), *waiting]
                 more = _about(pace, left, len(site.gpus), ", about ")
                 say(f"{one.experiment.id}: filed after {period(one.held_s)}; {len(left)} to go{more}")
-    if left_out:
-        console.print(
-            f"left out, for they would not be done in time: {', '.join(left_out)}; --only-missing goes on",
-            highlight=False,
-            soft_wrap=True,
-        )
     return filed, left_out
 
 

@@ -1,4 +1,4 @@
-"""Commands on capture sets: list, verify, carry between machines, make thin, compare."""
+"""Commands on capture sets: list, verify, plan, carry between machines, merge, prune, compare."""
 
 import glob
 import sys
@@ -53,6 +53,28 @@ def captures_verify(
     raise typer.Exit(1 if wrong else 0)
 
 
+@captures_app.command("plan")
+def captures_plan(
+    set_name: Annotated[
+        str, typer.Argument(help="The set; the one that pages show when none is named.")
+    ] = "",
+    budget: Annotated[
+        str,
+        typer.Option("--budget", help="Also say how many slices of this length, such as 25min, it takes."),
+    ] = "",
+    output_format: Annotated[str, typer.Option("--format", "-f", help="table, json or md.")] = "table",
+) -> None:
+    """Say what of a set is stale by which change, and what capturing it anew costs in minutes of which GPU.
+
+    `labcode capture --stale --set SET --budget 25min` then captures exactly that, a slice each time it is
+    called.
+    """
+    from labcode.capture import plan, schedule
+
+    slice_s = schedule.parse_time(budget, "--budget", least_s=1.0) if budget else None
+    plan.run(set_name, slice_s, fmt=output_format, output=sys.stdout)
+
+
 @captures_app.command("add")
 def captures_add(
     archives: Annotated[list[Path], typer.Argument(help="Files written by `labcode capture --archive`.")],
@@ -103,6 +125,50 @@ def captures_pack(
             f"{path}: {byte_text(size, binary=True)}"
             + (", more than asked for: it is one experiment" if part_size and size > part_size else "")
         )
+
+
+@captures_app.command("merge")
+def captures_merge(
+    into: Annotated[str, typer.Argument(help="The set that experiments are filed into.", metavar="SET")],
+    others: Annotated[
+        list[str], typer.Argument(help="Sets of the same model of GPU to take them from.", metavar="FROM...")
+    ],
+    prefer: Annotated[
+        str, typer.Option("--prefer", metavar="SET", help="The set that counts where they differ.")
+    ] = "",
+) -> None:
+    """Make one set of several of one model of GPU; experiments captured differently in them are named."""
+    from labcode.capture import whole_sets
+
+    for line in whole_sets.merge(into, others, prefer=prefer):
+        typer.echo(line)
+
+
+@captures_app.command("prune")
+def captures_prune(
+    set_name: Annotated[str, typer.Argument(help="The set to prune.")],
+    archive: Annotated[
+        Path | None, typer.Option("--archive", help="Where what is taken out goes; written.")
+    ] = None,
+    drop: Annotated[bool, typer.Option("--drop", help="Take it out without an archive.")] = False,
+) -> None:
+    """Take experiments that the catalogue no longer has out of a set."""
+    from labcode.capture import whole_sets
+
+    for line in whole_sets.prune(set_name, archive=archive, drop=drop):
+        typer.echo(line)
+
+
+@captures_app.command("export")
+def captures_export(
+    set_name: Annotated[str, typer.Argument(help="The set to export.")],
+    archive: Annotated[Path, typer.Option("--archive", help="The .tar file to write.")] = ...,  # type: ignore[assignment]
+) -> None:
+    """Write a set whole, every file checked, with its claims' values, and FILE.tar.sha256 beside it."""
+    from labcode.capture import whole_sets
+
+    for line in whole_sets.export(set_name, archive):
+        typer.echo(line)
 
 
 @captures_app.command("thin")

@@ -12,6 +12,7 @@ from labcode import __version__
 from labcode.cli import read, record, study
 from labcode.cli.bench import bench_app
 from labcode.cli.captures import captures_app
+from labcode.cli.course import course_app
 from labcode.cli.plain import PLAIN
 from labcode.ending import Ended, interruptible, signals_as_exceptions
 from labcode.errors import LabError, describe_os_error
@@ -33,6 +34,7 @@ app = typer.Typer(
 )
 app.add_typer(captures_app, name="captures")
 app.add_typer(bench_app, name="bench")
+app.add_typer(course_app, name="course")
 for command in (
     *(record.doctor, record.capture, record.kit, record.energy, record.record, record.profile),
     *(read.stats, read.export, read.diagnose, read.compare, read.timeline, read.flame),

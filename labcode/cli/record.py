@@ -43,6 +43,12 @@ def capture(
     only_missing: Annotated[
         bool, typer.Option("--only-missing", help="Capture what the set lacks or holds stale, nothing else.")
     ] = False,
+    stale: Annotated[
+        bool,
+        typer.Option(
+            "--stale", help="Capture what the set holds stale (`labcode captures plan`) and no more."
+        ),
+    ] = False,
     budget: Annotated[
         str,
         typer.Option(
@@ -71,7 +77,9 @@ def capture(
         return
     if not set_name:
         raise LabError("capture: name the set to file into with --set NAME (for instance --set my-h100)")
-    free(archive, force=force or only_missing or resume)
+    if stale and (only_missing or resume):
+        raise LabError("capture: --stale and --only-missing are two different wishes; give one")
+    free(archive, force=force or only_missing or resume or stale)
     wishes = runner.Wishes(
         schedule.parse_time(budget, "--budget", least_s=1.0) if budget else None,
         schedule.parse_gpus(gpus, probe.gpu_count()) if gpus else (),
@@ -82,6 +90,7 @@ def capture(
         machine=machine_record,
         doctor=probe.probe,
         only_missing=only_missing or resume,
+        stale=stale,
         wishes=wishes,
         archive=archive,
         console=console(stderr=True),

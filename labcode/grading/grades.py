@@ -197,7 +197,7 @@ def merge(paths: Sequence[Path], fmt: str, stream: TextIO) -> None:
     from labcode.show import check_format
 
     check_format(fmt)
-    files = [file for path in paths for file in _files(path)]
+    files = [file for path in paths for file in files_of(path)]
     read_ones = {name: read(file) for file, name in base_names(files).items()}
     of_each = [_by_exercise(found.parts) for found in read_ones.values()]
     begun = {
@@ -219,7 +219,8 @@ def merge(paths: Sequence[Path], fmt: str, stream: TextIO) -> None:
     write_table({name: texts_of(values) for name, values in columns.items()}, fmt, stream)
 
 
-def _files(path: Path) -> list[Path]:
+def files_of(path: Path) -> list[Path]:
+    """A file of grades itself, or all ``.json`` of a folder; `InputError` where there is none."""
     if not path.is_dir():
         return [path]
     found = sorted(path.glob("*.json"))

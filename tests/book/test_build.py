@@ -1,12 +1,17 @@
 """Builds of a very small book: its own pages and sets, the repository's configuration."""
 
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from labcode import __version__
+from labcode.book import notebooks
 from labcode.book.build import _clean, build, run_sphinx
 from labcode.errors import InputError, LabError, ToolError
 from tests.book.sets import write_set
@@ -77,7 +82,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, builds_at_hand: Path)
     monkeypatch.setattr("multiprocessing.cpu_count", lambda: 1)  # forks of the tests' process take longer
     monkeypatch.setenv("LABCODE_HOME", str(root))
     monkeypatch.setenv("LABCODE_SETS", str(root / "captures"))
-    for name in ("CAPTURES", "STRICT", "UPDATE_CLAIMS", "WEB"):
+    for name in ("CAPTURES", "STRICT", "UPDATE_CLAIMS", "WEB", "FILES"):
         monkeypatch.setenv(f"LABCODE_{name}", "")
     monkeypatch.setenv("IPYTHONDIR", "")
     return root
@@ -386,6 +391,54 @@ def test_notebooks_are_executed_and_plain(house):
         assert "It took 10.0\u202fµs, and" in text
         assert "vnd.labcode" not in text
         assert "papermill" not in text
+
+
+def test_a_page_as_a_notebook_fetches_its_captures_by_hash_and_runs_elsewhere(house, tmp_path, monkeypatch):
+    assert build(None, "html") == 0
+    assert "Open as a notebook" not in html(house, "page")
+    assert not (house / "_build/html/_notebooks").exists()
+    release = tmp_path / "a release"  # as it would lie on a server
+    shutil.copytree(house / "captures", release / "captures")
+    monkeypatch.setenv(notebooks.FILES, release.as_uri())
+    assert build(None, "html", strict=False) == 0
+    assert 'href="_notebooks/page.ipynb"' in html(house, "page")
+    assert "Open as a notebook" not in html(house, "index")
+    made = json.loads((house / "_build/html/_notebooks/page.ipynb").read_text())
+    cells = ["".join(cell["source"]) for cell in made["cells"] if cell["cell_type"] == "code"]
+    text = "".join("".join(cell["source"]) for cell in made["cells"] if cell["cell_type"] == "markdown")
+    assert "It took 10.0\u202fµs, and" in text
+    assert all(cell.get("outputs", []) == [] for cell in made["cells"] if cell["cell_type"] == "code")
+    assert (
+        f"profiling_lab-{__version__}-py3-none-any.whl" in cells[0]
+        and "'captures/h200/measuring/" in cells[0]
+    )
+
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    program = "\n".join([*cells, "print(book.record('measuring', 'record')['results'])"])
+    stated = cells[0].replace(f'!= "{__version__}"', "is None")  # the lab is at hand, though not as a wheel
+    program = program.replace(cells[0], stated)
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "HOME": str(tmp_path)}
+
+    def run() -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-c", program]
+        return subprocess.run(words, cwd=elsewhere, env=env, text=True, capture_output=True, check=False)
+
+    done = run()
+    assert done.returncode == 0, done.stderr
+    assert "holds: the `copy` is fast" in done.stdout and done.stdout.rstrip().endswith("{'time_us': 10.0}")
+    shutil.rmtree(release)
+    assert run().returncode == 0  # what was fetched is kept
+    shutil.copytree(house / "captures", release / "captures")
+    for folder in (release, elsewhere / f"profiling-lab-{__version__}"):
+        (folder / "captures/h200/measuring/record.json").write_text("{}")
+    assert "measuring/record.json: not the file that this notebook was made for" in run().stderr
+
+
+def test_an_address_of_files_is_one(house, monkeypatch):
+    monkeypatch.setenv(notebooks.FILES, "ftp://x")
+    with pytest.raises(InputError, match="LABCODE_FILES=ftp://x: no address; give one that begins with"):
+        build(None, "html")
 
 
 def test_formulas_that_cannot_be_read_are_named(house):

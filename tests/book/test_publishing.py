@@ -82,6 +82,21 @@ def test_buttons_lead_to_hosts_whose_addresses_are_known():
         assert not any(publishing.theme_options(place).values())
 
 
+def test_editions_stand_beside_each_other_once_there_is_an_address_and_a_release():
+    found = publishing.releases(CHANGELOG)
+    place = publishing.place_of(PUBLISHED, "dev")
+    address = "https://some-one.github.io/lab/"
+    assert publishing.other_edition(place, "dev", found) == ("stable", f"{address}stable/")
+    stable = publishing.place_of(PUBLISHED, "stable")
+    assert publishing.other_edition(stable, "stable", found) == ("dev", f"{address}dev/")
+    for nothing in (
+        publishing.other_edition(place, "dev", []),
+        publishing.other_edition(publishing.place_of(PUBLISHED), "", found),
+        publishing.other_edition(publishing.place_of(CITATION, "dev"), "dev", found),
+    ):
+        assert nothing == ("", "")
+
+
 def test_releases_are_the_dated_sections():
     assert publishing.releases(CHANGELOG) == [
         Release("1.1.0", "2027-03-04", "- a < b"),
@@ -190,6 +205,7 @@ def test_pages_say_where_they_are_once_they_are_published_and_nothing_before(hou
         "source-repository-button",
         "/edit/",
         "github",
+        "Edition of the book",
     ):
         assert absent not in text, absent
     cited = "  title = {{Q &amp; A}},\n  howpublished = {In: A lab: a book},\n"
@@ -212,6 +228,8 @@ def test_pages_say_where_they_are_once_they_are_published_and_nothing_before(hou
     picture = (out / "card.png").read_bytes()
     assert picture.startswith(b"\x89PNG") and struct.unpack(">2I", picture[16:24]) == (1200, 630)
     assert f'href="{address}feed.xml"' in text
+    assert '<span class="btn btn-sm disabled" aria-current="true">stable</span>' in text
+    assert 'href="https://some-one.github.io/lab/dev/part/page.html" rel="alternate"' in text
     assert 'href="https://github.com/Some-One/lab/edit/main/book/part/page.md"' in text
     assert 'href="https://github.com/Some-One/lab"' in text
     assert re.search(r'More. Its code: <a [^>]*href="https://github.com/Some-One/lab">', text)

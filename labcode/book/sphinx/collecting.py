@@ -93,8 +93,9 @@ def claims_of(env: BuildEnvironment) -> dict[str, Claim | None]:
 
 
 def _measured_by(set_name: str) -> frozenset[str]:
-    """The experiments that a set has measured, also those whose traces are elsewhere."""
-    return frozenset(store.load_set(set_name).experiments)
+    """The experiments of today that a set has measured, also those whose traces are elsewhere."""
+    captures = store.load_set(set_name)
+    return frozenset(name for name in captures.experiments if not store.older_runs(captures, name))
 
 
 def _own(

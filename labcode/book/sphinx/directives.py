@@ -227,6 +227,7 @@ def register(app: Sphinx) -> None:
     app.add_directive("captures-used", CapturesUsed)
     app.add_directive("all-captures", AllCaptures)
     app.add_directive("capture-times", CaptureTimes)
+    app.add_directive("versions-read", VersionsRead)
     app.add_directive("all-claims", AllClaims)
     app.add_directive("exercise-card", ExerciseCard)
     app.add_directive("all-exercises", AllExercises)
@@ -354,6 +355,19 @@ class CaptureTimes(SphinxDirective):
         rows = durations.by_experiment(sets) if each else durations.by_tool(sets)
         cells: list[list[list[nodes.Node]]] = [[[nodes.Text(text)] for text in row] for row in rows]
         return [plain_table(header, (2, *(1 for _ in names)), cells)]
+
+
+class VersionsRead(SphinxDirective):
+    """``{versions-read}``: which versions of each format the readers read, as they know them themselves."""
+
+    def run(self) -> list[nodes.Node]:
+        """A row for each format."""
+        from labcode.reports.versions import VERSIONS
+
+        header = ("Format", "Read", "Version is told by", "A newer one")
+        rows = [(one.what, one.versions, one.told_by, one.newer) for one in VERSIONS]
+        cells: list[list[list[nodes.Node]]] = [[[nodes.Text(text)] for text in row] for row in rows]
+        return [plain_table(header, (3, 4, 3, 4), cells)]
 
 
 class ExerciseCard(SphinxDirective):

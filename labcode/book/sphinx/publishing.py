@@ -61,6 +61,17 @@ def place_of(citation: str, edition: str = "") -> Place:
     return Place(repository, pages)
 
 
+def other_edition(place: Place, edition: str, found: Iterable[Release]) -> tuple[str, str]:
+    """The edition beside ``edition`` (of ``stable`` and ``dev``) and where its pages are.
+
+    Nothing before there is an address and a release: until then there is one edition.
+    """
+    other = {"stable": "dev", "dev": "stable"}.get(edition, "")
+    if not other or not any(found) or not place.pages.endswith(f"/{edition}/"):
+        return "", ""
+    return other, place.pages.removesuffix(f"{edition}/") + f"{other}/"
+
+
 def theme_options(place: Place) -> dict[str, Any]:
     """The theme's buttons that lead to the repository, on hosts whose addresses it knows how to make."""
     known = _HOSTS.match(place.repository) is not None
@@ -190,6 +201,8 @@ body {{ max-width: 36rem; margin: 15vh auto; padding: 0 1rem; font: 1.1rem/1.5 s
 def register(app: Sphinx) -> None:
     """Connect to the pages as they are written, and to the end of a build."""
     app.add_config_value("labcode_place", Place(), "html", [Place])
+    app.add_config_value("labcode_edition", "", "html", str)
+    app.add_config_value("labcode_files", "", "html", str)
     app.add_config_value("labcode_releases", [], "html", [list])
     app.add_config_value("labcode_citation", "", "html", str)
     app.connect("html-page-context", _describe)
@@ -230,6 +243,13 @@ def _describe(
     own = head(pagename, title, description, config.labcode_place, feed=bool(config.labcode_releases))
     context["metatags"] = f"{tags}{own}\n"
     context["lab_captured"] = captured(doctree)
+    source = Path(app.env.doc2path(pagename))
+    has_cells = source.is_file() and "{code-cell}" in source.read_text(encoding="utf-8")
+    context["lab_notebook"] = bool(config.labcode_files) and has_cells
+    name, address = other_edition(config.labcode_place, config.labcode_edition, config.labcode_releases)
+    if name:
+        context["lab_edition"] = config.labcode_edition
+        context["lab_other_edition"] = {"name": name, "address": f"{address}{pagename}.html"}
     context["lab_cite"] = citation_entry(
         config.labcode_citation, config.version, config.labcode_place, pagename, title
     )

@@ -12,6 +12,7 @@ import numpy as np
 from labcode.errors import InputError
 from labcode.inputs import plain_file
 from labcode.reports.kineto.events import Collector, Columns
+from labcode.reports.kineto.schema import NEWEST_SCHEMA
 from labcode.reports.kineto.text import TraceText
 from labcode.reports.kineto.workers import SpreadCollector, UnreadableError, workers_for
 from labcode.reports.naming import rank_in_name
@@ -108,6 +109,12 @@ def read_trace(path: Path) -> RankTrace:
     base = text.metadata.get("baseTimeNanoseconds", 0)
     known_base = isinstance(base, int) and 0 <= base < _FURTHEST_BASE
     warnings = _warnings(path, text, columns)
+    version = text.metadata.get("schemaVersion")
+    if isinstance(version, int) and version > NEWEST_SCHEMA:
+        warnings.append(
+            f"{path}: trace schema {version} is newer than the newest one tried ({NEWEST_SCHEMA}): "
+            "events and members that are not known are left out"
+        )
     if not known_base:
         warnings.append(f"{path}: baseTimeNanoseconds is no time ({str(base)[:30]}); it is taken as 0")
     return RankTrace(

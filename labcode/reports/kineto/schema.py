@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+NEWEST_SCHEMA = 1  # of traces as a whole; nothing newer has been seen
 MISSING = -(1 << 63)
 _RAW = msgspec.Raw()
 

@@ -27,7 +27,8 @@ from labcode.reports.ncu.extract import EXTRACT_FORMAT
 _XZ_MAGIC = b"\xfd7zXZ\x00"
 _LIMIT_S = 300.0
 _LARGEST = 1 << 32  # bytes; a report is read whole
-_TOO_OLD = "'IMetric' object has no attribute 'label'"  # what its versions before 2026.3 end with
+OLDEST_READER = "2026.3"  # of ncu-report
+_TOO_OLD = "'IMetric' object has no attribute 'label'"  # what versions before it end with
 _INSTALL = "pip install ncu-report (NVIDIA's reader, under NVIDIA's license; it needs no GPU)"
 
 
@@ -161,8 +162,8 @@ def _read(report: Path, path: Path) -> dict[str, Any]:
             )
         if _TOO_OLD in said:
             raise ToolError(
-                f"{path}: reading it takes ncu-report 2026.3 or newer, and Python found an older one here "
-                f"(the copy that comes with Nsight Compute, by PYTHONPATH?); {_INSTALL}"
+                f"{path}: reading it takes ncu-report {OLDEST_READER} or newer, and Python found an older "
+                f"one here (the copy that comes with Nsight Compute, by PYTHONPATH?); {_INSTALL}"
             )
         if result.returncode < 0:
             raise InputError(
