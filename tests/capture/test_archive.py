@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from labcode.capture import archive, catalogue, scan, verify
+from labcode.capture import archive, catalogue, verify
 from labcode.capture.filing import open_set
 from labcode.errors import InputError, LabError
 from labcode.show import byte_text
@@ -177,19 +177,19 @@ def test_members_that_are_too_large_are_refused(packed: Path, monkeypatch: pytes
 
 
 def test_an_xz_bomb_is_refused(packed: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "_LARGEST_UNPACKED", 1 << 20)
+    monkeypatch.setenv("LABCODE_LIMIT", "0.001")
     bomb = lzma.compress(b"SQLite format 3\0" + bytes(3 << 20))
     before = lab.tree()
-    with pytest.raises(InputError, match=r"alpha/baseline\.sqlite\.xz unpacks to more than 1 MiB; refused"):
-        archive.add([rewrite(packed, lambda m: replace(m, "alpha/baseline.sqlite.xz", bomb))])
+    with pytest.raises(InputError, match=r"alpha/baseline\.nsys\.xz unpacks to more than 0\.001 GiB"):
+        archive.add([rewrite(packed, lambda m: replace(m, "alpha/baseline.nsys.xz", bomb))])
     assert lab.tree() == before
 
 
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("alpha/baseline.sqlite.xz", b"not xz", r"alpha/baseline\.sqlite\.xz cannot be unpacked"),
-        ("alpha/baseline.sqlite.xz", lzma.compress(b"text"), "not an SQLite file"),
+        ("alpha/baseline.nsys.xz", b"not xz", r"alpha/baseline\.nsys\.xz cannot be unpacked"),
+        ("alpha/baseline.nsys.xz", lzma.compress(b"text"), "not an SQLite file"),
         ("beta/record.json", b"{", r"beta/record\.json is not valid JSON"),
         ("beta/record.json", b"[" * 100_000, r"beta/record\.json is not valid JSON"),
         (
