@@ -8,10 +8,11 @@ Importing this takes no pandas; opening a file imports its reader alone.
 
 from __future__ import annotations
 
+import importlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from labcode.errors import InputError, LabError
 
@@ -28,11 +29,15 @@ Kind = Literal["nsys", "kineto", "ncu", "memory", "power", "ranks"]
 
 @dataclass(frozen=True)
 class Format:
-    """What files of a kind are, how their names end, and the commands that read them."""
+    """What files of a kind are, how their names end, and the commands that read them.
+
+    ``stats`` is the import path of the reports on them.
+    """
 
     what: str
     suffixes: tuple[str, ...]
     commands: str
+    stats: str
 
 
 FORMATS: dict[Kind, Format] = {  # the first whose suffix fits
@@ -40,26 +45,48 @@ FORMATS: dict[Kind, Format] = {  # the first whose suffix fits
         "a capture of Nsight Systems",
         (".sqlite", ".sqlite.xz", ".nsys.xz", ".nsys-rep"),
         "stats, export, diagnose, compare, timeline, flame, scrub",
+        stats="labcode.analysis.stats.nsys.reports:SHELF",
     ),
     "ncu": Format(
-        "a report of Nsight Compute", (".ncu-rep", ".ncu-rep.xz"), "stats, diagnose, compare, roofline, scrub"
+        "a report of Nsight Compute",
+        (".ncu-rep", ".ncu-rep.xz"),
+        "stats, diagnose, compare, roofline, scrub",
+        stats="labcode.analysis.stats.ncu:SHELF",
     ),
     "memory": Format(
         "a history of the allocator",
         (".memory.json", ".memory.json.xz", ".memory.json.gz", ".pickle", ".pkl"),
         "stats, timeline, scrub",
+        stats="labcode.analysis.stats.memory:SHELF",
     ),
-    "power": Format("a power log", (".power.json", ".power.json.xz"), "stats, diagnose, compare, timeline"),
+    "power": Format(
+        "a power log",
+        (".power.json", ".power.json.xz"),
+        "stats, diagnose, compare, timeline",
+        stats="labcode.analysis.stats.power:SHELF",
+    ),
     "kineto": Format(
         "a trace of torch.profiler",
         (".json", ".json.gz", ".json.xz"),
         "stats, diagnose, compare, timeline, scrub",
+        stats="labcode.analysis.stats.kineto:SHELF",
     ),
-    "ranks": Format("a folder of reports, one a rank", ("/",), "stats, diagnose, compare, timeline"),
+    "ranks": Format(
+        "a folder of reports, one a rank",
+        ("/",),
+        "stats, diagnose, compare, timeline",
+        stats="labcode.analysis.stats.ranks:SHELF",
+    ),
 }
 TOGETHER = 8  # traces that are opened as one report; a folder of more is taken rank by rank
 _TIMELINES: tuple[Kind, ...] = ("nsys", "kineto")
 _OF_RANKS: tuple[Kind, ...] = ("nsys", "kineto", "power")
+
+
+def imported(path: str) -> Any:
+    """What an import path (``module:name``) names."""
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def kind_of(path: Path) -> Kind:

@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from labcode.analysis.stats.shelf import NOTES, LackingError, Shelf
+from labcode.analysis.stats.shelf import NOTES, LackingError, Shelf, shelf_of
 from labcode.analysis.stats.table import length, texts_of
 from labcode.analysis.stats.writer import write
 from labcode.errors import InputError, LabError, nearest
 from labcode.reports import FORMATS as KINDS
-from labcode.reports import Kind, expect, files_of, kind_of, reports_of_ranks
+from labcode.reports import expect, files_of, kind_of, reports_of_ranks
 from labcode.show import CELLS, check_format, one_line
 
 if TYPE_CHECKING:
@@ -59,33 +59,6 @@ class Asked:
     def names(self, shelf: Shelf[Any]) -> tuple[str, ...]:
         """The reports to ask a file for."""
         return self.reports or (shelf.every or tuple(shelf.reports) if self.every else shelf.default)
-
-
-def shelf_of(kind: Kind) -> Shelf[Any]:
-    """The reports on files of a kind; imported when they are asked for."""
-    if kind == "kineto":
-        from labcode.analysis.stats import kineto
-
-        return kineto.SHELF
-    if kind == "ncu":
-        from labcode.analysis.stats import ncu
-
-        return ncu.SHELF
-    if kind == "memory":
-        from labcode.analysis.stats import memory
-
-        return memory.SHELF
-    if kind == "power":
-        from labcode.analysis.stats import power
-
-        return power.SHELF
-    if kind == "ranks":
-        from labcode.analysis.stats import ranks
-
-        return ranks.shelf(None, None)
-    from labcode.analysis.stats.nsys import reports
-
-    return reports.SHELF
 
 
 def shelf_at(file: Path) -> Shelf[Any]:
