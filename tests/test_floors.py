@@ -118,3 +118,17 @@ def test_the_picture_shows_packages_that_there_are() -> None:
     names = set(re.findall(r"\b(\w+)/", inside)) - {"cuda", "exercises"}
     assert len(names) > 12
     assert sorted(name for name in names if not (ROOT / "labcode" / name / "__init__.py").is_file()) == []
+
+
+def test_decisions_are_few_whole_and_listed() -> None:
+    folder = ROOT / "docs" / "decisions"
+    listed = re.findall(r"\]\(([\w-]+\.md)\)", (folder / "README.md").read_text(encoding="utf-8"))
+    pages = sorted(path.name for path in folder.glob("*.md") if path.name != "README.md")
+    assert listed == pages
+    assert 8 < len(pages) <= 15
+    for name in pages:
+        text = (folder / name).read_text(encoding="utf-8")
+        parts = re.findall(r"^\*\*(.+?)\*?\*?(?:\.\*\*| when\*\*)", text, re.MULTILINE)
+        assert parts == ["Context", "Decision", "What else there was", "Look again"], name
+        for path in re.findall(r"`((?:labcode|book|captures|tests)/[\w/.-]+)`", text):
+            assert (ROOT / path).exists(), f"{name}: {path}"
