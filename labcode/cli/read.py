@@ -125,7 +125,7 @@ def export(
     from labcode.reports.nsys import export as nsys_export
 
     for file in files:
-        expect(file, "export", "nsys")
+        expect(file, "export")
     for path in nsys_export.export_all(files, output, output_format, tables=table or [], force=force):
         typer.echo(str(path))
 
@@ -326,7 +326,7 @@ def flame(
     ] = None,
 ) -> None:
     """Draw a flame graph: a picture, an interactive page, a file for speedscope, or folded stacks."""
-    expect(file, "flame", "nsys", "kineto")
+    expect(file, "flame")
     from labcode.figures.pages import flame as flames
 
     typer.echo(str(flames.write_flame(file, output, of=of, thread=thread, window=window)))
@@ -426,11 +426,9 @@ def scrub(
     review: Review = False,
 ) -> None:
     """Take host name, user, environment, process list and paths out of an export, a report or a trace."""
-    from labcode.capture import ncu_scrub, scan, scrub, torch_profile
-    from labcode.reports import kind_of
+    from labcode.capture import scan
+    from labcode.reports import doing
 
-    expect(file, "scrub", "nsys", "kineto", "ncu", "memory")
-    scrubbers = {"ncu": ncu_scrub.scrub_file, "nsys": scrub.scrub_file}
-    written = scrubbers.get(kind_of(file), torch_profile.scrub_file)(file, output, tuple(also or ()))
+    written = doing("scrub", file)(file, output, tuple(also or ()))
     typer.echo(str(written))
     judge(scan.look_into(written, str(written)).review if review else ())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from labcode.errors import InputError
+from labcode.errors import InputError, LabError
 from labcode.reports import FORMATS, Kind, imported
 
 if TYPE_CHECKING:
@@ -70,5 +70,8 @@ class Shelf(Generic[R]):
 
 def shelf_of(kind: Kind) -> Shelf[Any]:
     """The reports on files of a kind; imported when they are asked for."""
-    found: Shelf[Any] = imported(FORMATS[kind].stats)
+    path = FORMATS[kind].stats
+    if path is None:
+        raise LabError(f"{FORMATS[kind].what}: there are no reports on it")
+    found: Shelf[Any] = imported(path)
     return found
