@@ -120,7 +120,7 @@ def main(only: list[str], repetitions: int, json_file: Path | None, plot_file: P
 
 def list_kernels(only: list[str]) -> None:
     """Print the kernels, each with its steps and what it is held to."""
-    from labcode.kernels.catalogue import kernels
+    from labcode.kernels.topics import kernels
 
     console = terminal.console()
     for kernel in kernels(only):

@@ -126,7 +126,7 @@ def export(
     from labcode.reports.nsys import export as nsys_export
 
     for file in files:
-        expect(file, "export", "nsys")
+        expect(file, "export")
     for path in nsys_export.export_all(files, output, output_format, tables=table or [], force=force):
         typer.echo(str(path))
 
@@ -332,7 +332,7 @@ def flame(
     force: Force = False,
 ) -> None:
     """Draw a flame graph: a picture, an interactive page, a file for speedscope, or folded stacks."""
-    expect(file, "flame", "nsys", "kineto")
+    expect(file, "flame")
     free(output, force=force, reads=[file])
     from labcode.figures.pages import flame as flames
 
@@ -438,14 +438,14 @@ def scrub(
     force: Force = False,
 ) -> None:
     """Take host name, user, environment, process list and paths out of an export, a report or a trace."""
-    from labcode.capture import ncu_scrub, scan, scrub, torch_profile
-    from labcode.reports import FORMATS
+    from labcode.capture import scan
+    from labcode.reports import FORMATS, doing
 
-    kind = expect(file, "scrub", "nsys", "kineto", "ncu", "memory")
-    ends = [one for one in FORMATS[kind].suffixes if one not in (".nsys-rep", ".pickle", ".pkl")]
+    scrubber = doing("scrub", file)
+    one = FORMATS[expect(file, "scrub")]
+    ends = [end for end in one.suffixes if end not in (".nsys-rep", ".pickle", ".pkl")]
     if output is not None and not output.name.endswith(tuple(ends)):
-        raise LabError(f"{output}: it will be {FORMATS[kind].what}; name a file that ends in {ends[0]}")
-    scrubbers = {"ncu": ncu_scrub.scrub_file, "nsys": scrub.scrub_file}
-    written = scrubbers.get(kind, torch_profile.scrub_file)(file, output, tuple(also or ()), force=force)
+        raise LabError(f"{output}: it will be {one.what}; name a file that ends in {ends[0]}")
+    written = scrubber(file, output, tuple(also or ()), force=force)
     typer.echo(str(written))
     judge(scan.look_into(written, str(written)).review if review else ())

@@ -24,7 +24,7 @@ from matplotlib.ticker import FixedFormatter, FuncFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from labcode import units
-from labcode.figures.style import tidy
+from labcode.figures.style import shorten, tidy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -316,8 +316,6 @@ def _unlike(where: str, drawn: Floats, table: Floats) -> Iterator[str]:
 
 def _mislabeled(who: str, axis: Axis, places: Floats, labels: Sequence[str]) -> Iterator[str]:
     """Points that lie at another tick than that of their label."""
-    from labcode.figures.charts.basic import shorten
-
     ticks = _ticks(axis)
     for place, label in zip(places, labels, strict=True):
         near, text = min(ticks, key=lambda tick: abs(tick[0] - place), default=(np.inf, ""))

@@ -33,6 +33,7 @@ Parameters = ParamSpec("Parameters")
 
 WIDTH_IN = 7.5  # the width of a page's text column
 TEXT_PT = 8.5
+WIDEST_LABEL_IN = 2.4  # of a row, beside the axes
 SMALL_PT = 8.0  # nothing is set smaller
 TITLE_PT = 10.0
 
@@ -316,6 +317,14 @@ def width_in(text: str, size_pt: float = SMALL_PT, bold: bool = False) -> float:
 
 
 @functools.lru_cache(maxsize=20_000)
+def shorten(label: str) -> str:
+    """A label of a row, cut to what fits beside the axes."""
+    label = tidy(label)
+    while width_in(label, TEXT_PT) > WIDEST_LABEL_IN:
+        label = label[: max(1, int(len(label) * 0.95) - 2)].rstrip() + "…"
+    return label
+
+
 def fit(text: str, room_in: float, size_pt: float = SMALL_PT) -> str:
     """What of a text says enough and fits into `room_in` inches; "" if nothing does.
 

@@ -1,14 +1,12 @@
 """The catalogue: what the kernels of ``cuda/`` compute, cost and are held against, one record a kernel.
 
 A kernel has *steps*, the rungs of its ladder: C++ functions that all compute the same. A topic's module in
-``labcode.kernels.topics`` holds its kernels as ``KERNELS``; `kernels` collects them.
+``labcode.kernels.topics`` holds its kernels as ``KERNELS``; `labcode.kernels.topics.kernels` collects them.
 """
 
 from __future__ import annotations
 
-import importlib
 import math
-import pkgutil
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -215,20 +213,6 @@ class Kernel:
         raise LabError(
             f"{self.name}: no step {name}; its steps are {', '.join(step.name for step in self.steps)}"
         )
-
-
-def kernels(only: Sequence[str] = ()) -> tuple[Kernel, ...]:
-    """All kernels, or those whose name or topic is named; `LabError` for a name there is not."""
-    from labcode.kernels import topics
-
-    found: list[Kernel] = []
-    for module in sorted(pkgutil.iter_modules(topics.__path__), key=lambda module: module.name):
-        found.extend(getattr(importlib.import_module(f"{topics.__name__}.{module.name}"), "KERNELS", ()))
-    known = {name for kernel in found for name in (kernel.name, kernel.topic)}
-    for name in only:
-        if name not in known:
-            raise LabError(f"{name}: no kernel or topic of this name; there are {', '.join(sorted(known))}")
-    return tuple(kernel for kernel in found if not only or kernel.name in only or kernel.topic in only)
 
 
 def entry(step: Step, problem: Problem) -> str:

@@ -8,10 +8,11 @@ Importing this takes no pandas; opening a file imports its reader alone.
 
 from __future__ import annotations
 
+import importlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, assert_never, get_args
 
 from labcode.errors import InputError, LabError
 
@@ -26,40 +27,144 @@ if TYPE_CHECKING:
 Kind = Literal["nsys", "kineto", "ncu", "memory", "power", "ranks"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Format:
-    """What files of a kind are, how their names end, and the commands that read them."""
+    """What files of a kind are, how their names end, and for each command that reads files the import path of
+    what does it for them; None where nothing does. None of it can be left out.
+    """
 
     what: str
     suffixes: tuple[str, ...]
-    commands: str
+    stats: str | None
+    export: str | None
+    diagnose: str | None
+    compare: str | None
+    timeline: str | None
+    flame: str | None
+    roofline: str | None
+    scrub: str | None
+
+    @property
+    def commands(self) -> str:
+        """The commands that read such files."""
+        return ", ".join(verb for verb in VERBS if getattr(self, verb))
 
 
-FORMATS: dict[Kind, Format] = {  # the first whose suffix fits
-    "nsys": Format(
-        "a capture of Nsight Systems",
-        (".sqlite", ".sqlite.xz", ".nsys.xz", ".nsys-rep"),
-        "stats, export, diagnose, compare, timeline, flame, scrub",
-    ),
-    "ncu": Format(
-        "a report of Nsight Compute", (".ncu-rep", ".ncu-rep.xz"), "stats, diagnose, compare, roofline, scrub"
-    ),
-    "memory": Format(
-        "a history of the allocator",
-        (".memory.json", ".memory.json.xz", ".memory.json.gz", ".pickle", ".pkl"),
-        "stats, timeline, scrub",
-    ),
-    "power": Format("a power log", (".power.json", ".power.json.xz"), "stats, diagnose, compare, timeline"),
-    "kineto": Format(
-        "a trace of torch.profiler",
-        (".json", ".json.gz", ".json.xz"),
-        "stats, diagnose, compare, timeline, scrub",
-    ),
-    "ranks": Format("a folder of reports, one a rank", ("/",), "stats, diagnose, compare, timeline"),
-}
+VERBS = ("stats", "export", "diagnose", "compare", "timeline", "flame", "roofline", "scrub")
+
+
+def _declared(kind: Kind) -> Format:
+    match kind:
+        case "nsys":
+            return Format(
+                what="a capture of Nsight Systems",
+                suffixes=(".sqlite", ".sqlite.xz", ".nsys.xz", ".nsys-rep"),
+                stats="labcode.analysis.stats.nsys.reports:SHELF",
+                export="labcode.reports.nsys.export:export_all",
+                diagnose="labcode.analysis.rules.driver:run",
+                compare="labcode.analysis.compare.driver:run",
+                timeline="labcode.figures.pages.timeline_export:draw_timeline",
+                flame="labcode.figures.pages.flame:write_flame",
+                roofline=None,
+                scrub="labcode.capture.scrub:scrub_file",
+            )
+        case "ncu":
+            return Format(
+                what="a report of Nsight Compute",
+                suffixes=(".ncu-rep", ".ncu-rep.xz"),
+                stats="labcode.analysis.stats.ncu:SHELF",
+                export=None,
+                diagnose="labcode.analysis.rules.driver:run",
+                compare="labcode.analysis.compare.driver:run",
+                timeline=None,
+                flame=None,
+                roofline="labcode.figures.charts.roofline:write_roofline",
+                scrub="labcode.capture.ncu_scrub:scrub_file",
+            )
+        case "memory":
+            return Format(
+                what="a history of the allocator",
+                suffixes=(".memory.json", ".memory.json.xz", ".memory.json.gz", ".pickle", ".pkl"),
+                stats="labcode.analysis.stats.memory:SHELF",
+                export=None,
+                diagnose=None,
+                compare=None,
+                timeline="labcode.figures.pages.timeline_export:draw_memory",
+                flame=None,
+                roofline=None,
+                scrub="labcode.capture.torch_profile:scrub_file",
+            )
+        case "power":
+            return Format(
+                what="a power log",
+                suffixes=(".power.json", ".power.json.xz"),
+                stats="labcode.analysis.stats.power:SHELF",
+                export=None,
+                diagnose="labcode.analysis.rules.driver:run",
+                compare="labcode.analysis.compare.driver:run",
+                timeline="labcode.figures.pages.timeline_export:draw_power",
+                flame=None,
+                roofline=None,
+                scrub=None,
+            )
+        case "kineto":
+            return Format(
+                what="a trace of torch.profiler",
+                suffixes=(".json", ".json.gz", ".json.xz"),
+                stats="labcode.analysis.stats.kineto:SHELF",
+                export=None,
+                diagnose="labcode.analysis.rules.driver:run",
+                compare="labcode.analysis.compare.driver:run",
+                timeline="labcode.figures.pages.timeline_export:draw_timeline",
+                flame="labcode.figures.pages.flame:write_flame",
+                roofline=None,
+                scrub="labcode.capture.torch_profile:scrub_file",
+            )
+        case "ranks":
+            return Format(
+                what="a folder of reports, one a rank",
+                suffixes=("/",),
+                stats="labcode.analysis.stats.ranks:SHELF",
+                export=None,
+                diagnose="labcode.analysis.rules.driver:run",
+                compare="labcode.analysis.compare.driver:run",
+                timeline="labcode.figures.pages.timeline_export:draw_ranks",
+                flame=None,
+                roofline=None,
+                scrub=None,
+            )
+        case _:
+            assert_never(kind)
+
+
+_BY_NAME: tuple[Kind, ...] = (
+    "nsys",
+    "ncu",
+    "memory",
+    "power",
+    "kineto",
+    "ranks",
+)  # the first whose suffix fits
+FORMATS: dict[Kind, Format] = {kind: _declared(kind) for kind in _BY_NAME}
 TOGETHER = 8  # traces that are opened as one report; a folder of more is taken rank by rank
 _TIMELINES: tuple[Kind, ...] = ("nsys", "kineto")
 _OF_RANKS: tuple[Kind, ...] = ("nsys", "kineto", "power")
+
+
+def imported(path: str) -> Any:
+    """What an import path (``module:name``) names."""
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def able(verb: str) -> tuple[Kind, ...]:
+    """The kinds of files that a command reads."""
+    return tuple(kind for kind in get_args(Kind) if getattr(FORMATS[kind], verb))
+
+
+def doing(verb: str, path: Path) -> Any:
+    """What a command does with a file, by its kind; `LabError` where it does nothing with such files."""
+    return imported(getattr(FORMATS[expect(path, verb)], verb))
 
 
 def kind_of(path: Path) -> Kind:
@@ -105,8 +210,11 @@ def reports_of_ranks(folder: Path) -> tuple[Kind, list[Path]]:
 
 
 def expect(path: Path, command: str, *kinds: Kind) -> Kind:
-    """The kind of a file that a command reads; `LabError` says what does where it is none of ``kinds``."""
+    """The kind of a file that a command reads; `LabError` says what does where it is none of ``kinds``, by
+    default those that declare the command.
+    """
     kind = kind_of(path)
+    kinds = kinds or able(command)
     if kind not in kinds:
         if kinds == ("ranks",) and path.is_dir():
             raise LabError(
@@ -115,9 +223,10 @@ def expect(path: Path, command: str, *kinds: Kind) -> Kind:
         takes = (
             " or ".join(FORMATS[one].suffixes[0] for one in kinds if one != "ranks") or "a folder of ranks"
         )
+        commands = FORMATS[kind].commands
         raise LabError(
             f"{path}: {FORMATS[kind].what}; `labcode {command}` reads {takes} and not this, which is for "
-            f"labcode {FORMATS[kind].commands}"
+            f"{f'labcode {commands}' if commands else 'no command'}"
         )
     return kind
 

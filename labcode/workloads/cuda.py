@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from labcode.errors import LabError
 from labcode.kernels.build import build, compute_capability
-from labcode.kernels.catalogue import kernels
+from labcode.kernels.topics import kernels
 from labcode.workloads.shared import common
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from labcode.errors import LabError
-from labcode.kernels.catalogue import Gpu, Kernel, Problem, Step, entry, kernels, numbers
-from labcode.kernels.topics import gemm, memory_bandwidth, transpose
+from labcode.kernels.catalogue import Gpu, Kernel, Problem, Step, entry, numbers
+from labcode.kernels.topics import gemm, kernels, memory_bandwidth, transpose
 from labcode.kernels.topics import sum as sums
 from labcode.store import repository_root
 from labcode.workloads.cuda import gemm as program

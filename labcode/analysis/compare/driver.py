@@ -92,9 +92,7 @@ def run(
     if fail_above is not None and not (math.isfinite(fail_above) and fail_above >= 0):
         raise LabError(f"--fail-above {fail_above:g}: give a percentage of 0 or more, such as 10")
     check_exit(undecided_exit)
-    kinds = [
-        reports.expect(file, "compare", "nsys", "kineto", "ncu", "power", "ranks") for file in (before, after)
-    ]
+    kinds = [reports.expect(file, "compare") for file in (before, after)]
     if window is not None and not {"nsys", "kineto"} & set(kinds):
         raise LabError(f"compare: --window is for captures and traces; leave it out for {before}")
     if "ncu" in kinds:

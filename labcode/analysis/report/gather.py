@@ -28,9 +28,8 @@ from labcode.analysis.rules.kineto import TRACE_RULES
 from labcode.analysis.rules.tables import Tables, kept
 from labcode.analysis.rules.without_gpu import host_sentences
 from labcode.analysis.rules.writing import gain_text, launch_gain_text, launch_measured_text, measured_text
-from labcode.analysis.stats.driver import shelf_of
 from labcode.analysis.stats.nsys import path as nsys_path
-from labcode.analysis.stats.shelf import NOTES, LackingError
+from labcode.analysis.stats.shelf import NOTES, LackingError, shelf_of
 from labcode.analysis.stats.table import length, take, to_frame
 from labcode.analysis.timeline import counters
 from labcode.analysis.timeline.critical_path import by_kind, critical_path, kinds_of

@@ -153,7 +153,7 @@ def run(
     file without rules, or a selection that matches nothing, and what opening the file raises.
     """
     check_format(fmt, FORMATS)
-    kind = reports.expect(file, "diagnose", "nsys", "kineto", "ncu", "power", "ranks")
+    kind = reports.expect(file, "diagnose")
     if kind != "ncu" and (kernel is not None or launch is not None):
         reports.expect(file, "diagnose --kernel" if launch is None else "diagnose --launch", "ncu")
     if kind in ("ncu", "power", "ranks") and rule_files:

@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from labcode.analysis.stats.shelf import NOTES, LackingError, Shelf
+from labcode.analysis.stats.shelf import NOTES, LackingError, Shelf, shelf_of
 from labcode.analysis.stats.table import length, texts_of
 from labcode.analysis.stats.writer import write
 from labcode.errors import InputError, LabError, nearest
 from labcode.reports import FORMATS as KINDS
-from labcode.reports import Kind, expect, files_of, kind_of, reports_of_ranks
+from labcode.reports import able, expect, files_of, kind_of, reports_of_ranks
 from labcode.show import CELLS, check_format, one_line
 
 if TYPE_CHECKING:
@@ -61,36 +61,9 @@ class Asked:
         return self.reports or (shelf.every or tuple(shelf.reports) if self.every else shelf.default)
 
 
-def shelf_of(kind: Kind) -> Shelf[Any]:
-    """The reports on files of a kind; imported when they are asked for."""
-    if kind == "kineto":
-        from labcode.analysis.stats import kineto
-
-        return kineto.SHELF
-    if kind == "ncu":
-        from labcode.analysis.stats import ncu
-
-        return ncu.SHELF
-    if kind == "memory":
-        from labcode.analysis.stats import memory
-
-        return memory.SHELF
-    if kind == "power":
-        from labcode.analysis.stats import power
-
-        return power.SHELF
-    if kind == "ranks":
-        from labcode.analysis.stats import ranks
-
-        return ranks.shelf(None, None)
-    from labcode.analysis.stats.nsys import reports
-
-    return reports.SHELF
-
-
 def shelf_at(file: Path) -> Shelf[Any]:
     """The reports on a file, or on a folder with a report for each rank."""
-    kind = kind_of(file)
+    kind = expect(file, "stats")
     if kind != "ranks":
         return shelf_of(kind)
     from labcode.analysis.stats import ranks
@@ -195,7 +168,8 @@ def list_reports(files: Sequence[Path], fmt: str, output: TextIO) -> None:
     """Write what each kind of file can be asked, or which reports each of ``files`` can answer."""
     check_format(fmt)
     parts = [(str(file), shelf_at(file), available(file, all_kinds=True)) for file in files]
-    for kind, one in {} if files else KINDS.items():
+    for kind in () if files else (kind for kind, one in KINDS.items() if one.stats):
+        one = KINDS[kind]
         shelf = shelf_of(kind)
         parts.append((f"{one.what} ({', '.join(one.suffixes)})", shelf, list(shelf.reports)))
     rows = []
@@ -225,7 +199,7 @@ def check_names(shelf: Shelf[Any], names: Sequence[str]) -> None:
     for name in names:
         plain = name.split(":")[0]
         if plain not in shelf.reports:
-            others = (one for one in map(shelf_of, KINDS) if plain in one.reports)
+            others = (one for one in map(shelf_of, able("stats")) if plain in one.reports)
             if other := next(others, None):
                 found = (
                     f"one{other.of or ' of captures by nsys'}; `labcode stats --list FILE` names a file's own"

@@ -13,7 +13,7 @@ import pandas as pd
 
 from labcode.analysis.ranks import alignment, heatmap, merge, pacing, stragglers
 from labcode.analysis.ranks.run import Run, open_run
-from labcode.analysis.stats.shelf import LackingError, Shelf
+from labcode.analysis.stats.shelf import LackingError, Shelf, shelf_of
 from labcode.analysis.stats.table import to_frame
 from labcode.errors import LabError
 from labcode.reports import Kind
@@ -175,8 +175,6 @@ def _merged(name: str) -> Report:
 
 
 def _of_file(path: Path, *, kind: Kind, name: str) -> pd.DataFrame:
-    from labcode.analysis.stats.driver import shelf_of
-
     members = shelf_of(kind)
     with members.open(path) as source:
         found = members.answer(source, name) if members.answer else members.reports[name](source)
@@ -187,3 +185,6 @@ def _talk(run: Run, found: pd.DataFrame) -> pd.DataFrame:
     if not len(found):
         raise LackingError(run.path, "no ranges of NCCL; record them with nsys profile --trace=cuda,nvtx")
     return found
+
+
+SHELF = shelf(None, None)  # of any folder

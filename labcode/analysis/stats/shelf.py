@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from labcode.errors import InputError
+from labcode.errors import InputError, LabError
+from labcode.reports import FORMATS, Kind, imported
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from labcode.analysis.stats.table import Table
-    from labcode.reports import Kind
 
 R = TypeVar("R")
 NOTES = "notes"  # in the ``attrs`` of a report's table: lines that are said of it
@@ -66,3 +66,12 @@ class Shelf(Generic[R]):
     tells: bool = False
     only: Callable[[R, str], Sequence[str]] | None = None
     uncut: tuple[str, ...] = ()
+
+
+def shelf_of(kind: Kind) -> Shelf[Any]:
+    """The reports on files of a kind; imported when they are asked for."""
+    path = FORMATS[kind].stats
+    if path is None:
+        raise LabError(f"{FORMATS[kind].what}: there are no reports on it")
+    found: Shelf[Any] = imported(path)
+    return found

@@ -16,11 +16,20 @@ from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
 from labcode.figures.sources import UNNAMED, declare
-from labcode.figures.style import SMALL_PT, TEXT_PT, WIDTH_IN, current, plain_numbers, styled, tidy, width_in
+from labcode.figures.style import (
+    SMALL_PT,
+    TEXT_PT,
+    WIDEST_LABEL_IN,
+    WIDTH_IN,
+    current,
+    plain_numbers,
+    shorten,
+    styled,
+    tidy,
+    width_in,
+)
 from labcode.reports.columns import Floats
 from labcode.show import number, whole_percent
-
-WIDEST_LABEL_IN = 2.4
 
 
 @styled
@@ -316,11 +325,3 @@ def _value(value: float, unit: str, format: Callable[[float], str]) -> str:
 
 def _axis_label(quantity: str, unit: str) -> str:
     return f"{quantity} ({unit})" if quantity and unit else quantity or unit
-
-
-def shorten(label: str) -> str:
-    """A label of a row, cut to what fits beside the axes."""
-    label = tidy(label)
-    while width_in(label, TEXT_PT) > WIDEST_LABEL_IN:
-        label = label[: max(1, int(len(label) * 0.95) - 2)].rstrip() + "…"
-    return label

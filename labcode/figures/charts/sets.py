@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from labcode.figures.charts.basic import bar_axes, color_key, shorten
+from labcode.figures.charts.basic import bar_axes, color_key
 from labcode.figures.sources import declare
-from labcode.figures.style import SMALL_PT, TEXT_PT, current, logarithmic, styled
+from labcode.figures.style import SMALL_PT, TEXT_PT, current, logarithmic, shorten, styled
 
 _ROLES = ("series2", "nccl", "series3", "d2h")
 _WIDEST_RATIO = 30.0

@@ -23,7 +23,7 @@ from labcode.figures.timeline.chrome_trace import write_chrome_trace
 from labcode.figures.timeline.picture import timeline
 from labcode.figures.timeline.rows import Window
 from labcode.outputs import whole
-from labcode.reports import expect, files_of, open_timeline
+from labcode.reports import doing, expect, files_of, open_timeline
 from labcode.reports.power.log import open_log
 from labcode.reports.report import TimelineReport
 
@@ -41,19 +41,42 @@ def write_timeline(
     reports of a folder are read. Raises `LabError` for an unknown suffix, a window that is none, or a capture
     without events, and `InputError` for a capture that cannot be read.
     """
-    kind = expect(file, "timeline", "nsys", "kineto", "memory", "power", "ranks")
+    draw: Draw = doing("timeline", file)
     if scheduler is not None:
         expect(file, "timeline --scheduler", "ranks")
-    if kind in ("memory", "power", "ranks"):
-        if window is not None:
-            raise LabError(
-                f"timeline: --window is for timelines of captures and traces; leave it out for {file}"
-            )
-        if kind == "power":
-            return write_power(open_log(file), output)
-        if kind == "ranks":
-            return write_ranks(file, output, scheduler=scheduler)
-        return write_memory_timeline(file, output)
+    return draw(file, output, window, scheduler)
+
+
+# ---- what formats declare: a file, where to write, a window, where a folder's reports are read
+
+Draw = Callable[[Path, Path, str | None, str | None], Path]
+
+
+def draw_power(file: Path, output: Path, window: str | None, _: str | None) -> Path:
+    """The timeline of a power log."""
+    _without_window(file, window)
+    return write_power(open_log(file), output)
+
+
+def draw_ranks(file: Path, output: Path, window: str | None, scheduler: str | None) -> Path:
+    """The timeline of a folder of ranks."""
+    _without_window(file, window)
+    return write_ranks(file, output, scheduler=scheduler)
+
+
+def draw_memory(file: Path, output: Path, window: str | None, _: str | None) -> Path:
+    """The timeline of a history of the allocator."""
+    _without_window(file, window)
+    return write_memory_timeline(file, output)
+
+
+def _without_window(file: Path, window: str | None) -> None:
+    if window is not None:
+        raise LabError(f"timeline: --window is for timelines of captures and traces; leave it out for {file}")
+
+
+def draw_timeline(file: Path, output: Path, window: str | None, _: str | None) -> Path:
+    """The timeline of a capture or a trace."""
     write = _writer(output)
     with whole(output, reads=files_of(file)) as part, open_timeline(file, "timeline") as report:
         chosen = choose_window(report, window)

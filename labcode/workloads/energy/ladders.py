@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from labcode.kernels import checking
-from labcode.kernels.catalogue import Gpu, Kernel, Step, kernels
+from labcode.kernels.catalogue import Gpu, Kernel, Step
 from labcode.kernels.launch import prepare, reason_unfit, this_gpu
+from labcode.kernels.topics import kernels
 from labcode.workloads.shared import common
 from labcode.workloads.shared.common import Check
 from labcode.workloads.shared.windows import Windows, mark_clock

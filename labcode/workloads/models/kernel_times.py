@@ -12,8 +12,9 @@ from typing import Any
 
 from labcode.errors import LabError, ToolError
 from labcode.kernels import baselines, checking
-from labcode.kernels.catalogue import Gpu, Kernel, Problem, entry, kernels
+from labcode.kernels.catalogue import Gpu, Kernel, Problem, entry
 from labcode.kernels.launch import function, import_cupy, prepare, reason_unfit, this_gpu
+from labcode.kernels.topics import kernels
 from labcode.timing import spread
 
 REPETITIONS = 15

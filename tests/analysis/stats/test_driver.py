@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from labcode.analysis.stats.driver import Asked, list_reports, print_all, shelf_of, write_all
+from labcode.analysis.stats.driver import Asked, list_reports, print_all, write_all
+from labcode.analysis.stats.shelf import shelf_of
 from labcode.errors import InputError, LabError
 from labcode.reports import FORMATS, Kind
 from tests.support import exports as e

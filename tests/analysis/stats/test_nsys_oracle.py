@@ -12,9 +12,8 @@ import pytest
 from labcode.analysis.stats.driver import print_all
 from labcode.analysis.stats.nsys import tables as nsys_rounding
 from labcode.analysis.stats.nsys.reports import (
+    DECLARED,
     TABLES,
-    WITH_KERNEL_NAMES,
-    WITHOUT_RANGES,
     missing_data,
     split,
     with_arguments,
@@ -100,7 +99,7 @@ def test_random_exports(
 def test_kernels_by_their_other_names(
     tmp_path: Path, argument: str, year: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = [f"{name}:{argument}" for name in WITH_KERNEL_NAMES]
+    names = [f"{name}:{argument}" for name, one in DECLARED.items() if one.by_name]
     compare(make_random_export(tmp_path / "r.sqlite", 7), year, monkeypatch, asked=names)
 
 
@@ -109,7 +108,7 @@ def test_kernels_by_their_other_names(
 def test_kernels_named_after_ranges(
     tmp_path: Path, argument: str, seed: int, year: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = [f"{name}:{argument}" for name in WITH_KERNEL_NAMES if name not in WITHOUT_RANGES]
+    names = [f"{name}:{argument}" for name, one in DECLARED.items() if one.by_name and one.by_range]
     compare(make_random_export(tmp_path / "r.sqlite", seed), year, monkeypatch, asked=names)
 
 

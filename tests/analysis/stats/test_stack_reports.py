@@ -1,12 +1,18 @@
 """The reports of `labcode stats` that nsys has not."""
 
+import sys
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
+import pandas as pd
 import pytest
 
+from labcode.analysis.stats import driver
 from labcode.analysis.stats.driver import write_all
+from labcode.analysis.stats.nsys import reports
 from labcode.analysis.stats.nsys import stacks as stack_reports
-from labcode.analysis.stats.nsys.reports import OWN_REPORTS, TABLES
+from labcode.analysis.stats.nsys.reports import DECLARED, OWN_TABLES, TABLES, Declared, Need
 from labcode.errors import InputError, LabError
 from labcode.reports.nsys.report import open_report
 from tests.support import exports as e
@@ -104,12 +110,32 @@ def test_waiting_by_range(tmp_path: Path) -> None:
 
 
 def test_the_names_are_own_and_all_listed() -> None:
-    assert tuple(stack_reports.REPORTS) == OWN_REPORTS
-    assert not set(OWN_REPORTS) & set(TABLES)
-    assert set(stack_reports._NEEDS) == set(OWN_REPORTS)
+    assert not set(OWN_TABLES) & set(TABLES)
+    assert all(reports._about(name) for name in DECLARED)
 
 
-@pytest.mark.parametrize("name", OWN_REPORTS)
+def test_one_line_and_a_function_are_a_report(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Name, function, needs and columns are declared once; nothing else has to know of it."""
+    made = {
+        "made_up": Declared(
+            "made_up_room:made_up", "ours", (Need("NVTX ranges", ("NVTX_EVENTS",), "--trace=nvtx"),)
+        ),
+        "lacking": Declared(
+            "made_up_room:made_up", "ours", (Need("wonders", ("WONDERS",), "--trace=wonders"),)
+        ),
+    }
+    monkeypatch.setattr(reports, "DECLARED", {**DECLARED, **made})
+    shelf = replace(reports.SHELF, reports={name: reports._later(name) for name in reports.DECLARED})
+    monkeypatch.setattr(driver, "shelf_of", lambda kind: shelf)
+    room = ModuleType("labcode.analysis.stats.nsys.made_up_room")
+    room.made_up = lambda report: pd.DataFrame({"Range": ["a"], "Calls": [1]})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, room.__name__, room)
+    assert printed(full, "made_up").splitlines() == ["Range,Calls", "a,1"]
+    with pytest.raises(InputError, match="holds no wonders, so there is no lacking; record them with"):
+        printed(full, "lacking")
+
+
+@pytest.mark.parametrize("name", OWN_TABLES)
 def test_what_is_missing_is_said_with_the_option_that_records_it(tmp_path: Path, name: str) -> None:
     empty = e.make_export(tmp_path / "a.sqlite", nvtx=[e.push_pop(0, 9)])
     with pytest.raises(InputError, match=rf"so there is no {name}; record them with nsys profile --"):

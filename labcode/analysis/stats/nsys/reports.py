@@ -8,14 +8,15 @@ down, two ranges that it loses because they begin and end together), the report'
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from labcode.analysis.stats.shelf import LackingError, Shelf
-from labcode.analysis.stats.table import Table, to_frame
+from labcode.analysis.stats.table import Table, from_frame, to_frame
 from labcode.errors import LabError
 from labcode.reports.columns import Column
 from labcode.reports.nsys import schema
@@ -27,77 +28,126 @@ if TYPE_CHECKING:
 
     from labcode.reports.nsys.report import NsysReport
 
-# Where each report is made; only what is asked for is imported.
-_MODULES = {
-    "cuda_api_gpu_sum": "sums",
-    "cuda_api_sum": "sums",
-    "cuda_api_trace": "traces",
-    "cuda_gpu_kern_gb_sum": "sums",
-    "cuda_gpu_kern_sum": "sums",
-    "cuda_gpu_mem_size_sum": "sums",
-    "cuda_gpu_mem_time_sum": "sums",
-    "cuda_gpu_sum": "sums",
-    "cuda_gpu_trace": "traces",
-    "cuda_kern_exec_sum": "launches",
-    "cuda_kern_exec_trace": "launches",
-    "mpi_event_sum": "programming_models",
-    "mpi_event_trace": "programming_models",
-    "nvtx_gpu_proj_sum": "ranges_on_gpu",
-    "nvtx_gpu_proj_trace": "ranges_on_gpu",
-    "nvtx_kern_sum": "ranges_on_gpu",
-    "nvtx_pushpop_sum": "nvtx",
-    "nvtx_pushpop_trace": "nvtx",
-    "nvtx_startend_sum": "nvtx",
-    "nvtx_sum": "nvtx",
-    "openacc_sum": "programming_models",
-    "openmp_sum": "programming_models",
-    "osrt_sum": "sums",
-    "um_cpu_page_faults_sum": "programming_models",
-    "um_sum": "programming_models",
-    "um_total_sum": "programming_models",
+
+@dataclass(frozen=True)
+class Need:
+    """Data that a report is made of: what they are, the option that records them, and where they lie: in one
+    of some tables (``NAME*``: of those that begin so), or in what the method ``rows`` of a report gives."""
+
+    what: str
+    tables: tuple[str, ...]
+    option: str
+    rows: str = ""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """All that there is to say of a report: the function that makes it, imported when it is asked for, with
+    its columns in their order; ``whose`` it is; what it needs; whether it takes kernels' other names
+    (``by_name``) and can be divided by range (``by_range``)."""
+
+    function: str
+    whose: Literal["nsys", "rule", "ours"]
+    needs: tuple[Need, ...]
+    by_name: bool = False
+    by_range: bool = True
+
+
+def _of_nsys(module: str, *needs: Need, by_name: bool = False, by_range: bool = True) -> Declared:
+    return Declared(module, "nsys", needs, by_name, by_range)
+
+
+def _of_a_rule(module: str, *needs: Need) -> Declared:
+    """A table of nsys' rules, which `nsys stats` has not, but `nsys analyze`."""
+    return Declared(module, "rule", needs)
+
+
+def _of_ours(function: str, *needs: Need) -> Declared:
+    """A report that nsys has not: made of an `NsysReport`, as a DataFrame."""
+    return Declared(function, "ours", needs)
+
+
+_KERNELS = Need("CUDA kernels", (schema.KERNEL,), "--trace=cuda")
+_CALLS = Need("CUDA API calls", (schema.RUNTIME,), "--trace=cuda")
+_COPIES = Need("copies or memsets", (schema.MEMCPY, schema.MEMSET), "--trace=cuda")
+_MOVES = Need("copies", (schema.MEMCPY,), "--trace=cuda")
+_SETS = Need("memsets", (schema.MEMSET,), "--trace=cuda")
+_WORK = Need("GPU operations", (schema.KERNEL, schema.MEMCPY, schema.MEMSET), "--trace=cuda")
+_GRAPHS = Need("GPU operations", (*_WORK.tables, schema.GRAPH), "--trace=cuda")
+_EVENTS = Need("CUDA events", (*_WORK.tables, schema.RUNTIME), "--trace=cuda")
+_RANGES = Need("NVTX ranges", (schema.NVTX,), "--trace=nvtx")
+_MPI = Need("MPI events", tuple(schema.MPI), "--trace=mpi")
+_OPENACC = Need("OpenACC events", (f"{schema.OPENACC}*",), "--trace=openacc")
+_OPENMP = Need("OpenMP events", (f"{schema.OPENMP}*",), "--trace=openmp")
+_OS_CALLS = Need("calls of the OS runtime", (schema.OSRT,), "--trace=osrt")
+_CPU_FAULTS = Need("CPU page faults", (schema.CPU_FAULTS,), "--trace=cuda --cuda-um-cpu-page-faults=true")
+_GPU_FAULTS = Need("GPU page faults", (schema.GPU_FAULTS,), "--trace=cuda --cuda-um-gpu-page-faults=true")
+_SAMPLES = Need("CPU samples", (schema.SAMPLES,), "--sample=process-tree")
+_SWITCHES = Need("context switches", (schema.SWITCHES,), "--cpuctxsw=process-tree")
+_COUNTERS = Need("GPU metrics", (schema.COUNTERS,), "--gpu-metrics-devices=all")
+_MEMORY = Need("allocations by CUDA", (schema.MEMORY_USAGE,), "--cuda-memory-usage=true")
+_PYTHON = Need(
+    "Python samples",
+    (),
+    "--python-sampling=true, and export with --include-blobs=true --include-json=true",
+    rows="python_samples",
+)
+_BACKTRACES = Need(
+    "Python backtraces of CUDA calls",
+    (),
+    "--python-backtrace=cuda --sample=process-tree --cudabacktrace=all:0",
+    rows="python_backtraces",
+)
+
+DECLARED: Mapping[str, Declared] = {
+    "cuda_api_gpu_sum": _of_nsys("sums", _EVENTS, by_name=True),
+    "cuda_api_sum": _of_nsys("sums", _CALLS),
+    "cuda_api_trace": _of_nsys("traces", _CALLS),
+    "cuda_gpu_kern_gb_sum": _of_nsys("sums", _KERNELS, by_name=True),
+    "cuda_gpu_kern_sum": _of_nsys("sums", _KERNELS, by_name=True),
+    "cuda_gpu_mem_size_sum": _of_nsys("sums", _COPIES),
+    "cuda_gpu_mem_time_sum": _of_nsys("sums", _COPIES),
+    "cuda_gpu_sum": _of_nsys("sums", _WORK, by_name=True),
+    "cuda_gpu_trace": _of_nsys("traces", _WORK, by_name=True),
+    "cuda_kern_exec_sum": _of_nsys("launches", _KERNELS, _CALLS, by_name=True),
+    "cuda_kern_exec_trace": _of_nsys("launches", _KERNELS, _CALLS, by_name=True),
+    "mpi_event_sum": _of_nsys("programming_models", _MPI),
+    "mpi_event_trace": _of_nsys("programming_models", _MPI),
+    "nvtx_gpu_proj_sum": _of_nsys("ranges_on_gpu", _RANGES, _CALLS, _WORK),
+    "nvtx_gpu_proj_trace": _of_nsys("ranges_on_gpu", _RANGES, _CALLS, _WORK),
+    "nvtx_kern_sum": _of_nsys("ranges_on_gpu", _RANGES, _CALLS, _KERNELS, by_name=True, by_range=False),
+    "nvtx_pushpop_sum": _of_nsys("nvtx", _RANGES),
+    "nvtx_pushpop_trace": _of_nsys("nvtx", _RANGES),
+    "nvtx_startend_sum": _of_nsys("nvtx", _RANGES),
+    "nvtx_sum": _of_nsys("nvtx", _RANGES),
+    "openacc_sum": _of_nsys("programming_models", _OPENACC),
+    "openmp_sum": _of_nsys("programming_models", _OPENMP),
+    "osrt_sum": _of_nsys("sums", _OS_CALLS),
+    "um_cpu_page_faults_sum": _of_nsys("programming_models", _CPU_FAULTS),
+    "um_sum": _of_nsys("programming_models", _MOVES, _CPU_FAULTS, _GPU_FAULTS),
+    "um_total_sum": _of_nsys("programming_models", _MOVES, _CPU_FAULTS, _GPU_FAULTS),
+    "cuda_api_sync": _of_a_rule("expert", _CALLS),
+    "cuda_memcpy_async": _of_a_rule("expert", _MOVES, _CALLS),
+    "cuda_memcpy_sync": _of_a_rule("expert", _MOVES, _CALLS),
+    "cuda_memset_sync": _of_a_rule("expert", _SETS, _CALLS),
+    "python_stacks": _of_ours("stacks:python_stacks", _PYTHON),
+    "python_functions": _of_ours("stacks:python_functions", _PYTHON),
+    "cpu_samples": _of_ours("stacks:cpu_samples", _SAMPLES),
+    "thread_states": _of_ours("stacks:thread_states", _SWITCHES),
+    "osrt_classes": _of_ours("stacks:osrt_classes", _OS_CALLS),
+    "osrt_gaps": _of_ours("stacks:osrt_gaps", _OS_CALLS, _WORK),
+    "launch_sites": _of_ours("stacks:launch_site_sum", _BACKTRACES),
+    "iterations": _of_ours("stacks:iterations", _WORK),
+    "lm_buckets": _of_ours("labcode.analysis.lm.parts:lm_buckets", _WORK, _RANGES),
+    "lm_parts": _of_ours("labcode.analysis.lm.parts:lm_parts", _WORK, _RANGES),
+    "lm_kernels": _of_ours("labcode.analysis.lm.parts:lm_kernels", _WORK, _RANGES),
+    "sync_ranges": _of_ours("stacks:sync_ranges", _CALLS),
+    "critical_path": _of_ours("path:critical_path", _GRAPHS, _CALLS),
+    "critical_path_sum": _of_ours("path:critical_path_sum", _GRAPHS, _CALLS),
+    "gpu_metrics_sum": _of_ours("counters:gpu_metrics_sum", _COUNTERS),
+    "gpu_metrics_ranges": _of_ours("counters:gpu_metrics_ranges", _COUNTERS, _WORK, _RANGES),
+    "cuda_memory_usage": _of_ours("memory:cuda_memory_usage", _MEMORY),
 }
-# Tables of nsys' rules, which `nsys stats` has not, but `nsys analyze`.
-_RULES = dict.fromkeys(
-    ("cuda_api_sync", "cuda_memcpy_async", "cuda_memcpy_sync", "cuda_memset_sync"), "expert"
-)
-
-REPORTS: dict[str, Callable[[NsysReport], pd.DataFrame]]  # each as a DataFrame, with its documentation
-
-
-def _function(name: str) -> Callable[..., Table]:
-    made: Callable[..., Table] = getattr(
-        importlib.import_module(f"labcode.analysis.stats.nsys.{(_MODULES | _RULES)[name]}"), name
-    )
-    return made
-
-
-def _later(name: str) -> Callable[..., Table]:
-    return lambda source, **options: _function(name)(source, **options)
-
-
-TABLES: dict[str, Callable[..., Table]] = {name: _later(name) for name in _MODULES}
-RULE_TABLES: dict[str, Callable[..., Table]] = {name: _later(name) for name in _RULES}
-
-# Reports that nsys has not, by `labcode.analysis.stats.nsys.stacks`, which is imported when one is asked for.
-OWN_REPORTS = (
-    "python_stacks",
-    "python_functions",
-    "cpu_samples",
-    "thread_states",
-    "osrt_classes",
-    "osrt_gaps",
-    "launch_sites",
-    "iterations",
-    "lm_buckets",
-    "lm_parts",
-    "lm_kernels",
-    "sync_ranges",
-    "critical_path",
-    "critical_path_sum",
-    "gpu_metrics_sum",
-    "gpu_metrics_ranges",
-    "cuda_memory_usage",
-)
 DEFAULT_REPORTS = (
     "nvtx_sum",
     "osrt_sum",
@@ -106,6 +156,36 @@ DEFAULT_REPORTS = (
     "cuda_gpu_mem_time_sum",
     "cuda_gpu_mem_size_sum",
 )
+
+
+def _function(name: str) -> Callable[..., Any]:
+    module, _, function = DECLARED[name].function.partition(":")
+    path = module if "." in module else f"labcode.analysis.stats.nsys.{module}"
+    made: Callable[..., Any] = getattr(importlib.import_module(path), function or name)
+    return made
+
+
+def _later(name: str) -> Callable[..., Table]:
+    def table(source: Source) -> Table:
+        if DECLARED[name].whose != "ours":
+            made: Table = _function(name)(source)
+            return made
+        from labcode.reports.nsys.report import NsysReport
+
+        return from_frame(_function(name)(NsysReport(source)))
+
+    return table
+
+
+def _those(whose: str) -> dict[str, Callable[..., Table]]:
+    return {name: _later(name) for name, one in DECLARED.items() if one.whose == whose}
+
+
+TABLES = _those("nsys")
+RULE_TABLES = _those("rule")  # of nsys' rules
+OWN_TABLES = _those("ours")
+
+REPORTS: dict[str, Callable[[NsysReport], pd.DataFrame]]  # each as a DataFrame, with its documentation
 
 
 def _framed(table: Callable[[Source], Table]) -> Callable[[NsysReport], pd.DataFrame]:
@@ -120,88 +200,45 @@ def __getattr__(name: str) -> object:
     """`REPORTS`, when it is first asked for: its documentation takes all modules of reports."""
     if name != "REPORTS":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    made = {report: _framed(_function(report)) for report in _MODULES}
+    made = {report: _framed(_function(report)) for report in TABLES}
     globals()["REPORTS"] = made
     return made
 
 
-_KERNELS = ("CUDA kernels", (schema.KERNEL,), "--trace=cuda")
-_CALLS = ("CUDA API calls", (schema.RUNTIME,), "--trace=cuda")
-_COPIES = ("copies or memsets", (schema.MEMCPY, schema.MEMSET), "--trace=cuda")
-_WORK = ("GPU operations", (schema.KERNEL, schema.MEMCPY, schema.MEMSET), "--trace=cuda")
-_RANGES = ("NVTX ranges", (schema.NVTX,), "--trace=nvtx")
-_MPI = ("MPI events", tuple(schema.MPI), "--trace=mpi")
-_CPU_FAULTS = ("CPU page faults", (schema.CPU_FAULTS,), "--trace=cuda --cuda-um-cpu-page-faults=true")
-_GPU_FAULTS = ("GPU page faults", (schema.GPU_FAULTS,), "--trace=cuda --cuda-um-gpu-page-faults=true")
-_UNIFIED = (("copies", (schema.MEMCPY,), "--trace=cuda"), _CPU_FAULTS, _GPU_FAULTS)
-_NEEDS: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
-    "cuda_api_gpu_sum": (("CUDA events", (*_WORK[1], schema.RUNTIME), "--trace=cuda"),),
-    "cuda_api_sum": (_CALLS,),
-    "cuda_api_trace": (_CALLS,),
-    "cuda_gpu_kern_gb_sum": (_KERNELS,),
-    "cuda_gpu_kern_sum": (_KERNELS,),
-    "cuda_gpu_mem_size_sum": (_COPIES,),
-    "cuda_gpu_mem_time_sum": (_COPIES,),
-    "cuda_gpu_sum": (_WORK,),
-    "cuda_gpu_trace": (_WORK,),
-    "cuda_kern_exec_sum": (_KERNELS, _CALLS),
-    "cuda_kern_exec_trace": (_KERNELS, _CALLS),
-    "mpi_event_sum": (_MPI,),
-    "mpi_event_trace": (_MPI,),
-    "openacc_sum": (("OpenACC events", (f"{schema.OPENACC}*",), "--trace=openacc"),),
-    "openmp_sum": (("OpenMP events", (f"{schema.OPENMP}*",), "--trace=openmp"),),
-    "um_cpu_page_faults_sum": (_CPU_FAULTS,),
-    "um_sum": _UNIFIED,
-    "um_total_sum": _UNIFIED,
-    "nvtx_gpu_proj_sum": (_RANGES, _CALLS, _WORK),
-    "nvtx_gpu_proj_trace": (_RANGES, _CALLS, _WORK),
-    "nvtx_kern_sum": (_RANGES, _CALLS, _KERNELS),
-    "nvtx_pushpop_sum": (_RANGES,),
-    "nvtx_pushpop_trace": (_RANGES,),
-    "nvtx_startend_sum": (_RANGES,),
-    "nvtx_sum": (_RANGES,),
-    "osrt_sum": (("calls of the OS runtime", (schema.OSRT,), "--trace=osrt"),),
-    "cuda_api_sync": (_CALLS,),
-    "cuda_memcpy_async": (("copies", (schema.MEMCPY,), "--trace=cuda"), _CALLS),
-    "cuda_memcpy_sync": (("copies", (schema.MEMCPY,), "--trace=cuda"), _CALLS),
-    "cuda_memset_sync": (("memsets", (schema.MEMSET,), "--trace=cuda"), _CALLS),
-}
-
-
 def table_of(name: str, source: Source) -> Table:
-    """A report's table: one of nsys' (`TABLES`), with its arguments, of its rules (`RULE_TABLES`), or one of
-    our own (`OWN_REPORTS`).
-    """
+    """A report's table, with the report's arguments."""
     plain, arguments = split(name)
-    if plain in TABLES:
-        return TABLES[plain](with_arguments(source, arguments))
-    if plain in RULE_TABLES:
-        return RULE_TABLES[plain](source)
-    from labcode.analysis.stats.nsys import stacks as stack_reports
-
-    return stack_reports.table(name, source)
+    of = source if DECLARED[plain].whose != "nsys" else with_arguments(source, arguments)
+    return _later(plain)(of)
 
 
 def missing_data(source: Source, name: str) -> str:
     """What the capture lacks for a report and how to record it; '' when it has all."""
-    if name in OWN_REPORTS:
-        from labcode.analysis.stats.nsys import stacks as stack_reports
-
-        return stack_reports.missing(name, source)
     name, arguments = split(name)
-    more = [need for need in (_RANGES, _CALLS) if BY_RANGE in arguments and need not in _NEEDS[name]]
-    for what, tables, option in (*_NEEDS[name], *more):
-        every = [one for table in tables for one in _tables(source, table)]
-        if not any(source.has_rows(table) for table in every):
-            if schema.KERNEL in tables and source.has_rows(schema.GRAPH):
-                return (
-                    f"the capture holds no {what} but only whole-graph launches, so there is no {name}; "
-                    "record what runs inside them with nsys profile --cuda-graph-trace=node"
-                )
+    needs = DECLARED[name].needs
+    more = [need for need in (_RANGES, _CALLS) if BY_RANGE in arguments and need not in needs]
+    for need in (*needs, *more):
+        if _there(source, need):
+            continue
+        of_kernels = schema.KERNEL in need.tables and DECLARED[name].whose != "ours"
+        if of_kernels and source.has_rows(schema.GRAPH):
             return (
-                f"the capture holds no {what}, so there is no {name}; record them with nsys profile {option}"
+                f"the capture holds no {need.what} but only whole-graph launches, so there is no {name}; "
+                "record what runs inside them with nsys profile --cuda-graph-trace=node"
             )
+        return (
+            f"the capture holds no {need.what}, so there is no {name}; record them with nsys profile "
+            f"{need.option}"
+        )
     return ""
+
+
+def _there(source: Source, need: Need) -> bool:
+    if need.rows:
+        from labcode.reports.nsys.report import NsysReport
+
+        return len(getattr(NsysReport(source), need.rows)()) > 0
+    return any(source.has_rows(one) for table in need.tables for one in _tables(source, table))
 
 
 def _tables(source: Source, table: str) -> list[str]:
@@ -217,11 +254,7 @@ def answer(source: Source, name: str) -> Table:
 
 
 def _about(name: str) -> str:
-    if name in TABLES or name in RULE_TABLES:
-        return _function(name).__doc__ or ""
-    from labcode.analysis.stats.nsys import stacks as stack_reports
-
-    return stack_reports.REPORTS[name].__doc__ or ""
+    return _function(name).__doc__ or ""
 
 
 def _only(source: Source, text: str) -> list[str]:
@@ -231,13 +264,9 @@ def _only(source: Source, text: str) -> list[str]:
     return cut_to(NsysReport(source), text)
 
 
-def _own(name: str) -> Callable[..., Table]:
-    return lambda source: table_of(name, source)
-
-
 SHELF = Shelf(
     of="",
-    reports={**TABLES, **RULE_TABLES, **{name: _own(name) for name in OWN_REPORTS}},
+    reports={**TABLES, **RULE_TABLES, **OWN_TABLES},
     default=DEFAULT_REPORTS,
     every=tuple(TABLES),
     open=lambda path: closing(Source(open_export(path))),
@@ -260,25 +289,13 @@ SHELF = Shelf(
 
 NAMES = {"base": "shortName", "mangled": "mangledName"}
 BY_RANGE = "nvtx-name"
-WITH_KERNEL_NAMES = (
-    "cuda_api_gpu_sum",
-    "cuda_gpu_kern_gb_sum",
-    "cuda_gpu_kern_sum",
-    "cuda_gpu_sum",
-    "cuda_gpu_trace",
-    "cuda_kern_exec_sum",
-    "cuda_kern_exec_trace",
-    "nvtx_kern_sum",
-)
-WITHOUT_RANGES = ("nvtx_kern_sum",)  # has the ranges in a column of their own
 
 
 def split(report: str) -> tuple[str, tuple[str, ...]]:
     """``cuda_gpu_kern_sum:base`` as name and arguments; `LabError` for an argument it does not take."""
     name, *arguments = report.split(":")
-    known = tuple(NAMES) if name in WITH_KERNEL_NAMES else ()
-    if known and name not in WITHOUT_RANGES:
-        known = (*known, BY_RANGE)
+    one = DECLARED[name]
+    known = (*NAMES, *((BY_RANGE,) if one.by_range else ())) if one.by_name else ()
     for argument in arguments:
         if argument not in known:
             takes = f"it takes {', '.join(known[:-1])} or {known[-1]}" if known else "it takes none"

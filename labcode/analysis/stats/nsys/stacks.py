@@ -3,43 +3,14 @@
 Times are in nanoseconds, shares in percent; all are of the measured part of the capture.
 """
 
-from collections.abc import Callable
-
 import pandas as pd
 
-from labcode.analysis.lm import parts as lm_parts
-from labcode.analysis.stats.nsys import counters, memory, path, waits
+from labcode.analysis.stats.nsys import waits
 from labcode.analysis.stats.shelf import LackingError
-from labcode.analysis.stats.table import Table, from_frame
 from labcode.analysis.timeline import launch_sites, os_runtime, stacks, switches
 from labcode.analysis.timeline.iterations import iterations as iterations_of
 from labcode.analysis.timeline.utilization import idle_gaps
-from labcode.reports.nsys import schema
 from labcode.reports.nsys.report import NsysReport
-from labcode.reports.nsys.source import Source
-
-_PYTHON = (
-    "Python samples",
-    "--python-sampling=true, and export with --include-blobs=true --include-json=true",
-)
-_SAMPLES = ("CPU samples", "--sample=process-tree")
-_CALLS = ("calls of the OS runtime", "--trace=osrt")
-
-
-def table(name: str, source: Source) -> Table:
-    """One of `REPORTS` as a table."""
-    return from_frame(REPORTS[name](NsysReport(source)))
-
-
-def missing(name: str, source: Source) -> str:
-    """What the capture lacks for a report and how to record it; '' when it has all."""
-    report = NsysReport(source)
-    for (what, option), there in _NEEDS[name]:
-        if not there(report):
-            return (
-                f"the capture holds no {what}, so there is no {name}; record them with nsys profile {option}"
-            )
-    return ""
 
 
 def python_stacks(report: NsysReport) -> pd.DataFrame:
@@ -176,27 +147,6 @@ def sync_ranges(report: NsysReport) -> pd.DataFrame:
     )
 
 
-REPORTS: dict[str, Callable[[NsysReport], pd.DataFrame]] = {
-    "python_stacks": python_stacks,
-    "python_functions": python_functions,
-    "cpu_samples": cpu_samples,
-    "thread_states": thread_states,
-    "osrt_classes": osrt_classes,
-    "osrt_gaps": osrt_gaps,
-    "launch_sites": launch_site_sum,
-    "iterations": iterations,
-    "lm_buckets": lm_parts.lm_buckets,
-    "lm_parts": lm_parts.lm_parts,
-    "lm_kernels": lm_parts.lm_kernels,
-    "sync_ranges": sync_ranges,
-    "critical_path": path.critical_path,
-    "critical_path_sum": path.critical_path_sum,
-    "gpu_metrics_sum": counters.gpu_metrics_sum,
-    "gpu_metrics_ranges": counters.gpu_metrics_ranges,
-    "cuda_memory_usage": memory.cuda_memory_usage,
-}
-
-
 def _window(report: NsysReport, table: pd.DataFrame) -> tuple[int, int]:
     """The measured part; of a capture that has none, from the first of these events to the last."""
     window = report.window()
@@ -228,58 +178,3 @@ def _functions(folded: pd.DataFrame) -> pd.DataFrame:
 def _percent(share: pd.Series) -> pd.Series:
     rounded: pd.Series = (100 * share.astype("float64")).round(1)
     return rounded
-
-
-def _has(*tables: str) -> Callable[[NsysReport], bool]:
-    return lambda report: any(report.source.has_rows(name) for name in tables)
-
-
-def _has_python_samples(report: NsysReport) -> bool:
-    return len(report.python_samples()) > 0
-
-
-def _has_backtraces(report: NsysReport) -> bool:
-    return len(report.python_backtraces()) > 0
-
-
-_Need = tuple[tuple[str, str], Callable[[NsysReport], bool]]
-_WORK = (schema.KERNEL, schema.MEMCPY, schema.MEMSET)
-_MODEL: tuple[_Need, ...] = (
-    (("GPU operations", "--trace=cuda"), _has(*_WORK)),
-    (("NVTX ranges", "--trace=nvtx"), _has(schema.NVTX)),
-)
-_PATH: tuple[_Need, ...] = (
-    (("GPU operations", "--trace=cuda"), _has(*_WORK, schema.GRAPH)),
-    (("CUDA API calls", "--trace=cuda"), _has(schema.RUNTIME)),
-)
-_COUNTERS: _Need = (("GPU metrics", "--gpu-metrics-devices=all"), _has(schema.COUNTERS))
-_NEEDS: dict[str, tuple[_Need, ...]] = {
-    "python_stacks": ((_PYTHON, _has_python_samples),),
-    "python_functions": ((_PYTHON, _has_python_samples),),
-    "cpu_samples": ((_SAMPLES, _has(schema.SAMPLES)),),
-    "thread_states": ((("context switches", "--cpuctxsw=process-tree"), _has(schema.SWITCHES)),),
-    "osrt_classes": ((_CALLS, _has(schema.OSRT)),),
-    "osrt_gaps": (
-        (_CALLS, _has(schema.OSRT)),
-        (("GPU operations", "--trace=cuda"), _has(*_WORK)),
-    ),
-    "launch_sites": (
-        (
-            (
-                "Python backtraces of CUDA calls",
-                "--python-backtrace=cuda --sample=process-tree --cudabacktrace=all:0",
-            ),
-            _has_backtraces,
-        ),
-    ),
-    "iterations": _MODEL[:1],
-    "lm_buckets": _MODEL,
-    "lm_parts": _MODEL,
-    "lm_kernels": _MODEL,
-    "sync_ranges": ((("CUDA API calls", "--trace=cuda"), _has(schema.RUNTIME)),),
-    "critical_path": _PATH,
-    "critical_path_sum": _PATH,
-    "gpu_metrics_sum": (_COUNTERS,),
-    "gpu_metrics_ranges": (_COUNTERS, *_MODEL),
-    "cuda_memory_usage": ((("allocations by CUDA", "--cuda-memory-usage=true"), _has(schema.MEMORY_USAGE)),),
-}
