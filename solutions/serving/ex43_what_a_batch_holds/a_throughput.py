@@ -62,7 +62,6 @@ def answers() -> Answers:
         [
             Misreading("those are requests a second", {"alone": served("alone all")}),
             Misreading("those are requests a second", {"continuous": served(batched)}),
-            Misreading("that is tokens a second", {"over_static": rate(batched) / rate("static all")}),
             Misreading("the other way round", {"slower": between(one) / between(batched)}),
             Misreading(
                 "that is over static, which batches, too",
