@@ -18,7 +18,7 @@ MAX_BYTES = 44 * 2**20
 PICKLES = {".pkl", ".pickle", ".p", ".pt", ".pth", ".ckpt", ".joblib", ".npy", ".npz", ".bin"}
 CAPTURE_FILES = re.compile(
     r"equivalent\.toml|(manifest|claims)\.json"
-    r"|.*\.(sqlite\.xz|json(\.xz)?|csv|parquet|ncu-rep(\.xz)?|trace\.json\.gz)"
+    r"|.*\.(nsys\.xz|json(\.xz)?|csv|parquet|ncu-rep(\.xz)?|trace\.json\.gz)"
 )
 PRIVATE_PATHS = re.compile(r"(?<![\w./-])/(?:work|root|home|Users|tmp/lab|mnt/data)/[\w.-]+")
 # Made-up paths: what scrubbing takes out, and the tests that it does.
