@@ -86,6 +86,7 @@ def load_rules(path: Path) -> list[Rule[Any]]:
         raise LabError(f"{path}: not a Python file (its name does not end in .py); rename it")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module.__name__] = module  # dataclasses look their module up
+    kept, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # nothing is left beside the file
     try:
         with contextlib.redirect_stdout(sys.stderr):
             spec.loader.exec_module(module)
@@ -93,6 +94,8 @@ def load_rules(path: Path) -> list[Rule[Any]]:
         raise LabError(
             f"{path}{_line(error, path)}: {type(error).__name__}: {_words(error)}; mend it"
         ) from None
+    finally:
+        sys.dont_write_bytecode = kept
     found = rules_of(module)
     if not found:
         raise LabError(
