@@ -100,8 +100,8 @@ def test_the_picture(folder: Path, tmp_path: Path) -> None:
             ("-o", tmp_path / "x.json"),
             "the timeline of many ranks is a picture or a page; name a file that ends in .svg or .html",
         ),
-        (("-o", tmp_path / "x.svg", "--window", "all"), "--window is for timelines of captures"),
-        (("-o", tmp_path / "x.svg", "--scheduler", "nonsense"), "no Dask scheduler answers there"),
+        (("-o", tmp_path / "y.svg", "--window", "all"), "--window is for timelines of captures"),
+        (("-o", tmp_path / "y.svg", "--scheduler", "nonsense"), "no Dask scheduler answers there"),
     ):
         refused = labcode("timeline", folder, *words)
         assert refused.returncode == 2 and message in refused.stderr
