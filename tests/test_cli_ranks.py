@@ -106,7 +106,7 @@ def test_the_picture(folder: Path, tmp_path: Path) -> None:
         refused = labcode("timeline", folder, *words)
         assert refused.returncode == 2 and message in refused.stderr
     refused = labcode(
-        "timeline", folder / "run.rank0.sqlite", "-o", tmp_path / "x.svg", "--scheduler", "tcp://a"
+        "timeline", folder / "run.rank0.sqlite", "-o", tmp_path / "y.svg", "--scheduler", "tcp://a"
     )
     assert "`labcode timeline --scheduler` reads a folder of ranks and not this" in refused.stderr
 
