@@ -36,7 +36,7 @@ def results(index: Path, questions: list[str]) -> list[list[dict[str, Any]]]:
 def test_questions_of_users_lead_to_their_pages(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "tests.book.search_index", tmp_path], cwd=REPOSITORY, check=True)
     wanted = tomllib.loads(QUESTIONS.read_text(encoding="utf-8"))["pages"]
-    assert len(wanted) == 60
+    assert len(wanted) >= 60
     assert [page for pages in wanted.values() for page in pages if not (BOOK / f"{page}.md").is_file()] == []
     places = {}
     for (question, pages), found in zip(
