@@ -35,6 +35,8 @@ _LISTS = {  # of pages that list, teach or refer rather than explain; those not 
     "index": 0.5,
     "guides/teaching": 0.7,
     "guides/where-topics-live": 0.5,
+    "lm/llama-one-gpu": 0.7,  # one case through many topics
+    "lm/llama-two-gpus": 0.7,
     _API: 0.3,
     "reference/bibliography": 0.3,
     "reference/captures": 0.4,
@@ -46,6 +48,7 @@ _LISTS = {  # of pages that list, teach or refer rather than explain; those not 
     "reference/what-moved": 0.3,
     "reference/whats-new": 0.3,
     "serving/five-days": 0.6,
+    "serving/prefill-decode": 0.7,
     "start/instructor": 0.7,
 }
 _TELLS = 0.5  # of the weight of pages whose links say something of where they lead
@@ -62,7 +65,7 @@ _SILENT = (
     claim_box,
     stamp_box,
 )
-_SILENT_CLASSES = {"lab-table", "lab-exercise", "lab-lacking"}
+_SILENT_CLASSES = {"lab-table", "lab-exercise", "lab-lacking", "lab-predict", "lab-calculator"}
 
 Page = dict[str, Any]
 
