@@ -282,6 +282,17 @@ OPENINGS: dict[str, Rows] = {
         ("the step", ((0, 6, "what the program does", "kernel"),)),
         ("recorded", ((0, 6, "what the program does", "kernel"), (6, 7.6, "and more?", WAITS))),
     ),
+    "lm/llama-one-gpu": (
+        ("as found", ((0, 3.2, "matmuls", "kernel"), (3.2, 10, "bytes moved in between", "h2d"))),
+        ("mended", ((0, 3.2, "matmuls", "kernel"), (3.2, 4.2, "", "h2d"), (4.2, 5.2, "?", WAITS))),
+    ),
+    "lm/llama-two-gpus": (
+        ("GPU 0", ((0, 6, "half of the batch", "kernel"), (6, 7.5, "what shows", WAITS))),
+        (
+            "gathers, sums",
+            ((0.4, 2.4, "weights", "nccl"), (2.8, 4.8, "weights", "nccl"), (5.2, 7.5, "gradients", "nccl")),
+        ),
+    ),
     "reference/two-gpus": (
         ("one GPU", ((0, 4, "multiprocessors", "kernel"), (4.2, 10, "memory", "h2d"))),
         ("the other", ((0, 4, "multiprocessors", "kernel"), (4.2, 8.2, "memory", "h2d"))),
