@@ -34,8 +34,7 @@ SECRETS = (  # nowhere, not even in an example
     rb"\bAIza[\w-]{35}",
 )
 PERSONAL = (  # in nothing that was recorded; each begins with what is rare, for there is much to read
-    rb"/(?:home|Users|export/home|data/home|people)/" + NAME,
-    rb"/root/" + NAME,
+    rb"/(?:home|Users|export/home|data/home|people|root)/" + NAME,
     rb"/(?:scratch|lustre|gpfs|mnt|media|nfs|srv|workspace|private|var/folders)/" + NAME,
     rb":\\{1,4}Users\\{1,4}" + NAME,
     rb"@[A-Za-z0-9-]{2,40}(?:\.[A-Za-z0-9-]{2,40})?\."
