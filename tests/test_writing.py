@@ -190,7 +190,7 @@ def test_a_link_to_the_output_stays_a_link(inputs: Path, tmp_path: Path) -> None
 
 
 SLOW = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from labcode.capture import scrub
 
@@ -200,6 +200,7 @@ def slow(source, target, also):
     time.sleep(60)
 
 check, scrub.scrub_export = scrub.scrub_export, slow
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored beneath nohup
 sys.argv = ["labcode", "scrub", {file!r}, "--force", "-o", {output!r}]
 from labcode.cli import main
 main()
