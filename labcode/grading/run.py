@@ -1,8 +1,11 @@
 """``labcode exercises``: ids and flags in; verdicts, hints, watching, resetting, an exit code out."""
 
 import hashlib
+import multiprocessing
+import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -497,13 +500,19 @@ def check_solutions(home: Path, console: Console) -> int:
     for line in wrong:
         console.print(f"{_MARKS['failed']} {escape(line)}", highlight=False, soft_wrap=True)
     skipped = 0
-    for exercise in catalogue.EXERCISES:
-        for part in exercise.parts:
-            pair, name = (exercise, part), f"{exercise.short}{part.letter}"
-            if not (_file(home, pair, "solutions").is_file() and _file(home, pair).is_file()):
-                continue
-            solved = _solved(home, pair)
-            unsolved = grade.grade(exercise, part, _file(home, pair))
+    pairs = [
+        (exercise, part)
+        for exercise in catalogue.EXERCISES
+        for part in exercise.parts
+        if _file(home, (exercise, part), "solutions").is_file() and _file(home, (exercise, part)).is_file()
+    ]
+    # Side by side where nothing is measured; each verdict comes from a process of its own anyway.
+    beside = [pair for pair in pairs if not pair[1].needs]
+    with ProcessPoolExecutor(min(8, os.cpu_count() or 1), multiprocessing.get_context("fork")) as pool:
+        judged = dict(zip(map(_name, beside), pool.map(_both, [home] * len(beside), beside), strict=True))
+        for pair in pairs:
+            name = _name(pair)
+            solved, unsolved = judged[name] if name in judged else _both(home, pair)
             console.print(
                 f"{_MARKS[solved.status]} {name} solution: {escape(solved.headline)}",
                 highlight=False,
@@ -530,6 +539,15 @@ def check_solutions(home: Path, console: Console) -> int:
             highlight=False,
         )
     return int(bool(wrong))
+
+
+def _name(pair: Chosen) -> str:
+    return f"{pair[0].short}{pair[1].letter}"
+
+
+def _both(home: Path, pair: Chosen) -> tuple[Verdict, Verdict]:
+    """The verdicts on a part's solution and on its starter."""
+    return _solved(home, pair), grade.grade(*pair, _file(home, pair))
 
 
 def _solved(home: Path, pair: Chosen) -> Verdict:
