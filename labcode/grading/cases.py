@@ -16,6 +16,7 @@ from labcode.grading.codec import Other, decode, encode, pack
 from labcode.show import cut, time_text
 
 SMALL_TABLE = 12
+_COUNTS = 1000  # whole numbers below are counts, which have no unit
 _SCALES = {
     1e3: "a factor of 1,000: check the unit (ns, µs, ms, s)",
     1e6: "a factor of 1,000,000: check the unit (ns and ms, bytes and MB)",
@@ -133,7 +134,8 @@ def generic(share: bool, expected: Any, got: Any) -> str:
         shares = share or all(0 <= a <= 1 for a, _ in pairs)
         if shares and all(math.isclose(b, 100 * a, rel_tol=1e-6) for a, b in telling):
             return "this is in percent; a share runs from 0 to 1"
-        for factor, words in () if share else _SCALES.items():
+        counts = all(isinstance(x, int) and abs(x) < _COUNTS for pair in telling for x in pair)
+        for factor, words in () if share or counts else _SCALES.items():
             for scale in (factor, 1 / factor):
                 if all(_about(b, a * scale) for a, b in telling):
                     return words
