@@ -98,7 +98,7 @@ class Number(Question):
     def near(self, right: Any, given: Any) -> str:
         """A wrong unit, a sign, or too rough a reading."""
         for factor, words in _SCALES.items():
-            if right and any(self.same(right * scale, given) for scale in (factor, 1 / factor)):
+            if right and any(math.isclose(given, right * s, rel_tol=0.05) for s in (factor, 1 / factor)):
                 return words
         if right and self.same(-right, given):
             return "the sign is the other way round"
@@ -211,6 +211,8 @@ class Name(Question):
 
     def near(self, right: Any, given: Any) -> str:
         """It stands in several, or in none."""
+        if given in right.all:
+            return ""  # a whole name, if part of another one, too
         found = [name for name in right.all if given.lower() in name.lower()]
         if not found:
             return "no such name is in the capture"
