@@ -445,7 +445,10 @@ class Sheet:
         """What misreadings say that fit every answer they would have given, and the keys they explain."""
         questions, found = {one.key: one for one in self.questions}, []
         for misreading in answers.misreadings:
-            fits = all(_gave(questions[key], value, given[key]) for key, value in misreading.gives.items())
+            fits = all(
+                _gave(questions[key], value, given[key], answers.right[key])
+                for key, value in misreading.gives.items()
+            )
             wrong = [k for k in misreading.gives if not questions[k].same(answers.right[k], given[k])]
             if fits and wrong:
                 found.append((misreading.says, wrong))
@@ -481,9 +484,12 @@ def judge(home: Path, exercise: Exercise, part: Part, file: Path) -> Verdict:
     return read(home, exercise, part).judge(text)
 
 
-def _gave(question: Question, value: Any, given: Any) -> bool:
-    """Whether a learner's answer is what a misreading gives."""
+def _gave(question: Question, value: Any, given: Any, right: Any) -> bool:
+    """Whether a learner's answer is what a misreading gives; of a name, a part that no other has suffices."""
     if isinstance(question, Name) and isinstance(value, str):
+        names = right.all if isinstance(right, Names) and given not in right.all else ()
+        if len([name for name in names if given.lower() in name.lower()]) > 1:
+            return False
         return value.lower() in given.lower() or (len(given) > 3 and given.lower() in value.lower())
     return question.same(value, given)
 
