@@ -1,4 +1,4 @@
-"""Wrong answers, written without a look at the stock of mistakes: none passes, and what is said of each fits."""
+"""Wrong answers, written without a look at the stock of mistakes: none passes, what is said of each fits."""
 
 from pathlib import Path
 
