@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from labcode.grading.cases import Case
 from labcode.grading.task import answer
 from tests.exercises.support import cases, names_of, task
 
@@ -30,7 +31,8 @@ ALL = read(Path(__file__).with_name("wrong_answers.txt").read_text(encoding="utf
 
 def told(short: str, source: str) -> str:
     """The reason that a learner is told, "passes", or "error"."""
-    names, before = names_of(source), []
+    names = names_of(source)
+    before: list[Case] = []
     for case in cases(short, 7):
         try:
             lines = task(short).judge(case, answer(names, case), before)
