@@ -24,6 +24,7 @@ CONTENT = (
     "tests/cuda",
     "tests/exercises/test_folders.py",
     "tests/exercises/test_sheets.py",
+    "tests/exercises/test_wrong_answers.py",
     "tests/book/test_lacking.py",
     "tests/book/test_pictures.py",
     "tests/book/test_search.py",

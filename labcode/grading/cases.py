@@ -16,6 +16,7 @@ from labcode.grading.codec import Other, decode, encode, pack
 from labcode.show import cut, time_text
 
 SMALL_TABLE = 12
+_COUNTS = 1000  # whole numbers below are counts, which have no unit
 _SCALES = {
     1e3: "a factor of 1,000: check the unit (ns, µs, ms, s)",
     1e6: "a factor of 1,000,000: check the unit (ns and ms, bytes and MB)",
@@ -133,7 +134,8 @@ def generic(share: bool, expected: Any, got: Any) -> str:
         shares = share or all(0 <= a <= 1 for a, _ in pairs)
         if shares and all(math.isclose(b, 100 * a, rel_tol=1e-6) for a, b in telling):
             return "this is in percent; a share runs from 0 to 1"
-        for factor, words in () if share else _SCALES.items():
+        counts = all(type(x) is int and abs(x) < _COUNTS for x in (expected, got))
+        for factor, words in () if share or counts else _SCALES.items():
             for scale in (factor, 1 / factor):
                 if all(_about(b, a * scale) for a, b in telling):
                     return words
@@ -154,8 +156,10 @@ def generic(share: bool, expected: Any, got: Any) -> str:
     return ""
 
 
-def shape(expected: Any, got: Any) -> str:
-    """In words: the answer is not of the kind that was asked for."""
+def shape(expected: Any, got: Any, may_be_none: bool = False) -> str:
+    """In words: the answer is not of the kind that was asked for; ``may_be_none`` where None can be meant."""
+    if got is None and may_be_none:
+        return f"the answer should be {_kind(expected)}, not {_kind(got)}"
     if got is None:
         return "the function returned None (is a `return` missing?)"
     if isinstance(got, Other):

@@ -98,7 +98,7 @@ class Number(Question):
     def near(self, right: Any, given: Any) -> str:
         """A wrong unit, a sign, or too rough a reading."""
         for factor, words in _SCALES.items():
-            if right and any(self.same(right * scale, given) for scale in (factor, 1 / factor)):
+            if right and any(math.isclose(given, right * s, rel_tol=0.05) for s in (factor, 1 / factor)):
                 return words
         if right and self.same(-right, given):
             return "the sign is the other way round"
@@ -211,6 +211,8 @@ class Name(Question):
 
     def near(self, right: Any, given: Any) -> str:
         """It stands in several, or in none."""
+        if given in right.all:
+            return ""  # a whole name, if part of another one, too
         found = [name for name in right.all if given.lower() in name.lower()]
         if not found:
             return "no such name is in the capture"
@@ -443,7 +445,10 @@ class Sheet:
         """What misreadings say that fit every answer they would have given, and the keys they explain."""
         questions, found = {one.key: one for one in self.questions}, []
         for misreading in answers.misreadings:
-            fits = all(_gave(questions[key], value, given[key]) for key, value in misreading.gives.items())
+            fits = all(
+                _gave(questions[key], value, given[key], answers.right[key])
+                for key, value in misreading.gives.items()
+            )
             wrong = [k for k in misreading.gives if not questions[k].same(answers.right[k], given[k])]
             if fits and wrong:
                 found.append((misreading.says, wrong))
@@ -479,9 +484,12 @@ def judge(home: Path, exercise: Exercise, part: Part, file: Path) -> Verdict:
     return read(home, exercise, part).judge(text)
 
 
-def _gave(question: Question, value: Any, given: Any) -> bool:
-    """Whether a learner's answer is what a misreading gives."""
+def _gave(question: Question, value: Any, given: Any, right: Any) -> bool:
+    """Whether a learner's answer is what a misreading gives; of a name, a part that no other has suffices."""
     if isinstance(question, Name) and isinstance(value, str):
+        names = right.all if isinstance(right, Names) and given not in right.all else ()
+        if len([name for name in names if given.lower() in name.lower()]) > 1:
+            return False
         return value.lower() in given.lower() or (len(given) > 3 and given.lower() in value.lower())
     return question.same(value, given)
 

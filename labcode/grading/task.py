@@ -97,18 +97,25 @@ class Task:
         reason = (
             self.unknown_word(case, expected, got)
             or self.mistaken(case, got, before)
-            or cases.shape(expected, got)
+            or cases.shape(expected, got, self._may_be_none(case, before))
             or cases.generic(case.share, expected, got)
         )
         lines = [*cases.compared(case.show, expected, got), cases.difference(expected, got, case.relative)]
         return tuple(line for line in (*lines, f"likely:   {reason}" if reason else "") if line)
+
+    def _may_be_none(self, case: Case, before: Sequence[Case]) -> bool:
+        """Whether a None is meant: it is among the function's answers, or an answer was right before."""
+        kind = getattr(self._namespace.get(case.function), "__annotations__", {}).get("return", "")
+        return "None" in str(kind) or any(one.function == case.function for one in before)
 
     def unknown_word(self, case: Case, expected: Any, got: Any) -> str:
         """In words: an answer, or an entry of it, is a word that there is not; it lists those there are."""
         if isinstance(expected, dict) and isinstance(got, dict):
             found = (self.unknown_word(case, one, got[key]) for key, one in expected.items() if key in got)
             return next(filter(None, found), "")
-        if not (isinstance(expected, str) and isinstance(got, str)) or got in self.source:
+        if not (isinstance(expected, str) and isinstance(got, str)):
+            return ""
+        if f"'{got}'" in self.source or f'"{got}"' in self.source:
             return ""
         words = self.words(case.function)
         if expected not in words or len(words) < 2:

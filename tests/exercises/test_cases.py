@@ -68,6 +68,7 @@ def test_right_answers(judge: Judge, expected: Any, got: Any) -> None:
         (2.0, 2_000_000.0, "a factor of 1,000,000: check the unit"),
         ({0: 3_000_000_000}, {0: 3}, "a factor of 1,000,000,000: check the unit"),
         (10.0, 80.0, "a factor of 8: bits and bytes"),
+        (4, 32, ""),  # a count has no unit
         ({"a": 10.0}, {"a": 10.0 / 1.024**3}, "GB is 10⁹ bytes, GiB is 2³⁰"),
         (10.0, 10.0 * 1.024**2, "MB is 10⁶ bytes, MiB is 2²⁰"),
         (10.0, 10.24, "KB is 1,000 bytes, KiB is 1,024"),
@@ -96,6 +97,11 @@ def test_wrong_answers_are_recognized(judge: Judge, expected: Any, got: Any, wor
     found = likely(judge(expected, got))
     assert bool(found) == bool(words)
     assert words in found
+
+
+def test_a_none_that_is_meant_is_no_missing_return() -> None:
+    assert cases.shape(3.0, None, may_be_none=True) == "the answer should be a number, not nothing (None)"
+    assert "is a `return` missing?" in cases.shape(3.0, None)
 
 
 @pytest.mark.parametrize(

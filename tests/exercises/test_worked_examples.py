@@ -4,6 +4,7 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -401,6 +402,26 @@ def test_compute_ex10b() -> None:
     assert s["log_sum_exp"]([1000.0, 1000.0]) == pytest.approx(1000.6931, abs=1e-4)
     assert s["cross_entropy"]([0.0, 1000.0], 0) == 1000.0
     assert s["in_half"]([60000.0, 60000.0]) == [0.5, 0.5]
+
+
+def test_compute_ex12a() -> None:
+    s = names_of(solution("compute-ex12a"))
+    row = np.array([[448.0, -896.0, 0.0]])
+    assert s["scales"](row, 2).tolist() == [[2.0, 1.0]]
+    assert s["narrowed"](row, np.array([[2.0, 1.0]]), 2).tolist() == [[224.0, -448.0, 0.0]]
+    numbers = [[1.0, 2.0, 3.0]], [[1.0, 1.0, 1.0]], [[2.0, 10.0]], [[1.0, 0.5]]
+    assert s["product"](*map(np.array, numbers), 2).tolist() == [[21.0]]
+
+
+def test_serving_ex35a() -> None:
+    s = names_of(solution("serving-ex35a"))
+    keys, values = [[[2.0], [9.0]], [[0.0], [1.0]]], [[[30.0], [99.0]], [[10.0], [20.0]]]
+    pool = (np.array([1.0]), np.array(keys), np.array(values), np.array([1, 0]))
+    parts = [s["part"](*pool, 0, 2), s["part"](*pool, 2, 3)]
+    assert parts[0][:2] == pytest.approx((1.0, 1.3679), abs=1e-4)
+    assert parts[0][2] == pytest.approx([23.6788], abs=1e-4)
+    assert parts[1] == (2.0, 1.0, [30.0])
+    assert s["join"](parts) == pytest.approx([25.7521], abs=1e-4)
 
 
 def test_compute_ex11a() -> None:

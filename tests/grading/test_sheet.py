@@ -6,7 +6,7 @@ import pytest
 
 from labcode.grading import grade, sheet
 from labcode.grading.records import Exercise, Part
-from labcode.grading.sheet import Sheet
+from labcode.grading.sheet import Answers, Misreading, Name, Names, Number, Sheet
 
 SOURCE = '''"""Detective x: one capture.
 
@@ -124,6 +124,29 @@ def test_wrong_answers_are_told_with_a_reason(asked: Sheet, changed: dict[str, s
     verdict = asked.judge(text(**changed))
     assert verdict.status == "failed" and verdict.details[0] == line
     assert verdict.headline == f"{len(changed)} of 5 answers {'is' if len(changed) == 1 else 'are'} wrong"
+
+
+def test_a_whole_name_is_not_asked_to_be_longer() -> None:
+    names = Names("bulk_ring", ("bulk", "bulk_ring", "strided"))
+    assert Name("k", "?").near(names, "bulk") == ""
+    assert Name("k", "?").near(Names("bulk", names.all), "ulk") == "2 names contain that: write more of it"
+
+
+def test_a_part_of_several_names_is_no_misreading() -> None:
+    right = Answers(
+        {"k": Names("fast", ("fast", "slow_a", "slow_b"))}, [Misreading("second", {"k": "slow_a"})]
+    )
+    one = Sheet("QUESTIONS = ()\nanswers = None", Path("a.py"))
+    one.questions = (Name("k", "?"),)
+    assert one.mistaken({"k": "slow"}, right) == []
+    assert one.mistaken({"k": "slow_a"}, right) == [("second", ["k"])]
+
+
+def test_nothing_is_no_wrong_unit() -> None:
+    """A tolerance in the unit asked for says nothing of a value that is a thousandth."""
+    begins = Number("begins", "?", unit="ms", within=0.0, by=0.1)
+    assert begins.near(68.14, 0.0) == ""
+    assert begins.near(68.14, 68140.0) == "a factor of 1,000: check the unit"
 
 
 def test_a_misreading_of_several_answers_is_told_only_if_it_fits_them_all(asked: Sheet) -> None:

@@ -58,7 +58,9 @@ def cases(rng: Rng) -> list[Case]:
             summary = (
                 f"{threads} threads, {registers} registers a thread, {shared} bytes of shared memory, {sm}"
             )
-            made.append(Case(name, summary, function, (sm, threads, registers, shared)))
+            made.append(
+                Case(name, summary, function, (sm, threads, registers, shared), share=function == "occupancy")
+            )
     for cc, threads, shared, wanted in (
         ("9.0", 256, 0, 1.0),
         ("9.0", 32 * int(rng.integers(2, 16)), 0, 0.5),

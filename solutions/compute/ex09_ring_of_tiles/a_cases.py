@@ -79,6 +79,7 @@ def cases(rng: Rng) -> list[Case]:
             "products set the pace": (some(20, 30), some(5, 20), some(100, 300), some(80, 120)),
             "requests set the pace": (some(20, 30), some(60, 80), some(200, 500), some(20, 40)),
             "exactly enough": (some(20, 30), 10, 90, 30),
+            "one slot less is a little later": (4, 30, 85, 20),
             "latency far beyond all": (some(6, 10), some(5, 10), some(2000, 3000), some(20, 40)),
         }.items()
     ]

@@ -11,6 +11,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
         zip(("selected", "wait", "barrier", "drain"), map(float, rng.uniform(0.2, 9, 4)), strict=True)
     )
     made = [(f"drawn, {name}", drawn, name) for name in ("wait", "barrier", "drain")]
+    ready = {"selected": 1.0, "not_selected": drawn["drain"], "wait": drawn["wait"]}
+    made += [("another warp was taken", ready, "wait"), ("ready, and not taken", ready, "not_selected")]
     made += [("a state that is not there", drawn, "sleeping"), ("no stall", {"selected": 1.0}, "wait")]
     return [
         Case(name, f"{state} of {len(rows)} states", "share", (rows, state), share=True)

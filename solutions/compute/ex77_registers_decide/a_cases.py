@@ -8,6 +8,7 @@ from labcode.grading.cases import Case
 def cases(rng: np.random.Generator) -> list[Case]:
     """Drawn ones, and the boundaries."""
     made = [
+        (32, 96),
         (32, 256),
         (33, 256),
         (40, 256),

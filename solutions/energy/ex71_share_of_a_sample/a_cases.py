@@ -10,9 +10,9 @@ def cases(rng: np.random.Generator) -> list[Case]:
     begin, length = (int(n) for n in rng.integers(50, 500, 2))
     joules, end = float(rng.uniform(5, 80)), begin + length
     made = {
+        "reaches out at the end": (begin + 10, end + 40),
         "within": (begin + 5, end - 5),
         "around": (begin - 7, end + 9),
-        "reaches out at the end": (begin + 10, end + 40),
         "reaches out at the begin": (begin - 40, end - 10),
         "before": (begin - 40, begin - 10),
         "after": (end + 10, end + 50),

@@ -2,9 +2,10 @@
 
 Write a command of `nsys profile` for `python train.py` that
 
-records kernels, copies, calls of CUDA, and ranges of NVTX, and nothing of the operating system
-takes no samples of the CPU, and does not record when threads run begins with cudaProfilerStart
-and ends with cudaProfilerStop writes steps.nsys-rep, also where there is one already
+- records kernels, copies, calls of CUDA, and ranges of NVTX, and nothing of the operating system;
+- takes no samples of the CPU, and does not record when threads run;
+- begins with cudaProfilerStart and ends with cudaProfilerStop;
+- writes steps.nsys-rep, also where there is one already.
 
 What counts is what would be recorded, not how you write it.
 """

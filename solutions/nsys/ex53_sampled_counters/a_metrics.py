@@ -23,7 +23,7 @@ def answers() -> Answers:
                         "nsys profile -t cuda,nvtx --gpu-metrics-frequency=20000 python train.py",
                     ),
                     Check(
-                        "every GPU is sampled; GPU 0 was asked for",
+                        "GPU 0 was asked for, and no other: this samples others, or all",
                         lambda r: r.line["gpu-metrics-devices"] == "0",
                         "nsys profile -t cuda,nvtx --gpu-metrics-devices=all "
                         "--gpu-metrics-frequency=20000 python train.py",

@@ -13,5 +13,9 @@ def cases(rng: np.random.Generator) -> list[Case]:
     made += [(f"at the begin of {n}", kernels, b) for n, (b, _) in enumerate(kernels)]
     made += [(f"at the end of {n}", kernels, e) for n, (_, e) in enumerate(kernels)]
     made += [("one alone, within", [(3, 9)], 4), ("one alone, at its begin", [(3, 9)], 3)]
-    made += [("one alone, at its end", [(3, 9)], 9), ("two, one has ended", [(0, 9), (2, 30)], 20)]
+    made += [
+        ("one alone, at its end", [(3, 9)], 9),
+        ("two, one has ended", [(0, 9), (2, 30)], 20),
+        ("two alike", [(3, 9), (3, 9)], 5),
+    ]
     return [Case(name, f"{rows} at {t}", "running", (rows, t)) for name, rows, t in made]

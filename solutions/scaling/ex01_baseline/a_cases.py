@@ -15,6 +15,7 @@ def _runs(rng: Rng) -> dict[str, tuple[list[float], float]]:
     noise = [base + float(step) for step in rng.integers(-1, 2, 9)]
     return {
         "steady from the start": ([base] * 6, 0.25),
+        "a little uneven, and steady": ([base + 1, base - 1, base, base, base, base], 0.25),
         "two slow steps, then steady": ([4 * base, 2 * base, *[base] * 6], 0.25),
         "a slow step in the middle": ([3 * base, base, base, 2 * base, base, base, base, base], 0.25),
         "a slow step near the end": ([*[base] * 5, 5 * base, base, base], 0.25),

@@ -31,7 +31,9 @@ def cases(rng: Rng) -> list[Case]:
         for _ in range(9)
     ]
     n = int(rng.integers(2, 9))
+    three = [("slow", 1000 * n, 1000), ("long", 90_000 * n, 9_000_000 * n), ("fast", 1000 * n, 200_000 * n)]
     return [
+        *_asked("slow, long, fast", _table(three), 200.0),
         *_asked("many launches", _table(many), 800.0),
         *_asked(
             "slow but short", _table([("short", 1000 * n, 1000), ("long", 90_000 * n, 9_000_000 * n)]), 200.0

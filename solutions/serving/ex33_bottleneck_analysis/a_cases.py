@@ -31,6 +31,7 @@ def cases(rng: Rng) -> list[Case]:
     """Each name, each threshold met exactly and just missed, evidence that points two ways."""
     low, some = float(rng.uniform(0, 0.19)), float(rng.uniform(0.25, 0.9))
     listed = {
+        "long gaps of a little idle time": (0.3, 0.9, 0.0, 0.0, 0.7, 0.1),
         "long gaps": (some, 0.9, 0.5, 0.0, 0.9, 0.1),
         "short gaps": (some, 0.1, 0.0, 0.5, 0.1, 0.9),
         "half in long gaps": (0.2, 0.5, 0.0, 0.0, 0.7, 0.1),
