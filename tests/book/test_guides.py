@@ -100,7 +100,7 @@ def test_older_names_of_stalls_lead_to_all_of_todays() -> None:
 
 
 def test_errors_of_sql_are_as_the_guide_says(tmp_path: Path) -> None:
-    text = section("by-symptom.md", "Errors of SQL")
+    text = section("by-symptom.md", "SQL errors")
     path = exports.make_export(tmp_path / "a.sqlite", kernels=[exports.kernel(0, 10, "k(int)")])
     with sqlite3.connect(path) as db:
         with pytest.raises(sqlite3.OperationalError, match="no such column: name") as raised:
