@@ -19,7 +19,7 @@ A worked example, with sm = {"warps": 64, "blocks": 32, "registers": 65536, "reg
 
     blocks_that_fit(sm, threads=256, registers=40, shared_bytes=0)
         ->  {"warps": 8, "blocks": 32, "registers": 6, "shared": 228}
-            40 × 32 = 1280 registers a warp; 16384 // 1280 = 12 warps in a part, 48 in all, 6 blocks of 8
+            40 × 32 = 1280 registers per warp; 16384 // 1280 = 12 warps in a part, 48 in all, 6 blocks of 8
     occupancy(sm, 256, 40, 0)              ->  0.75                6 × 8 = 48 of 64 warps
     limiters(sm, 256, 40, 0)               ->  ["registers"]
     most_registers(sm, 256, 0, 1.0)        ->  32

@@ -1,12 +1,12 @@
 """Exercise compute-ex04, part a: what a profile says to do next.
 
 Between two instructions of a warp some cycles pass; Nsight Compute says in which states the warp spent them.
-A table of one kernel comes in, a state a row:
+A table of one kernel comes in, one row per state:
 
     state, cycles          cycles of a warp, an issued instruction, in that state
 
 The states 'selected' (the warp issues) and 'not_selected' (it could, and another warp was taken) are no
-stalls. A scheduler issues at most one instruction a cycle; `issued` is the share of cycles in which it did.
+stalls. A scheduler issues at most one instruction per cycle; `issued` is the share of cycles in which it did.
 
 A worked example:
 

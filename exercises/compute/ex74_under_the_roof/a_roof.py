@@ -1,6 +1,6 @@
 """Exercise compute-ex74, part a: the lower roof.
 
-`attainable(intensity, bandwidth, peak)`: FLOP a byte, bytes a second, FLOP a second; the FLOP a second that
+`attainable(intensity, bandwidth, peak)`: FLOP/byte, bytes/s, FLOP/s; the FLOP/s that
 are possible at most.
 
 A worked example: attainable(2.0, 3e12, 60e12) is 6e12: memory is the roof.

@@ -35,7 +35,7 @@ def train(
     scale: float,
     device: torch.device,
 ) -> list[float]:
-    """Train for one step a batch; the loss of each step."""
+    """Train for one step per batch; the loss of each step."""
     losses = []
     for pixels, labels in batches:
         inputs = ((pixels.float() - mean) / scale).to(device)

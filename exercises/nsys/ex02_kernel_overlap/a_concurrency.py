@@ -2,7 +2,7 @@
 
 Streams allow kernels to overlap; they do not make them. Before asking why, measure how much overlap there is.
 
-`kernels` is a table with one row a kernel, in no particular order, with these columns among others:
+`kernels` is a table with one row per kernel, in no particular order, with these columns among others:
 
     start_ns     when it started on the GPU, in ns
     end_ns       when it ended, in ns (a kernel no longer runs at its end_ns)

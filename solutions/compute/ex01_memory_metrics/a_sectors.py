@@ -13,7 +13,7 @@ A worked example, with warps of four lanes to keep it short:
     efficiency([0, 64, 128, None], size=4)    ->  0.125         12 of 96 bytes
     sectors([30, None, None, None], size=4)   ->  2             bytes 30 to 33
 
-`ranking` reads counters of several kernels. A table comes in, a kernel a row:
+`ranking` reads counters of several kernels. A table comes in, one row per kernel:
 
     kernel, requests, sectors, wanted_bytes
 
@@ -62,9 +62,9 @@ def efficiency(addresses: list[int | None], size: int) -> float:
 
 
 def ranking(table: pd.DataFrame) -> list[tuple[str, float, int]]:
-    """(kernel, sectors a request, wasted bytes) of each kernel, the most wasteful first, then by name.
+    """(kernel, sectors per request, wasted bytes) of each kernel, the most wasteful first, then by name.
 
-    A kernel without requests has 0.0 sectors a request.
+    A kernel without requests has 0.0 sectors per request.
     """
     # [solution]
     found = []

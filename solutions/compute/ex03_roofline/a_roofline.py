@@ -1,6 +1,6 @@
 """Exercise compute-ex03, part a: points under the roofline, from counters.
 
-A table of counters comes in, a kernel a row:
+A table of counters comes in, one row per kernel:
 
     kernel, duration_ns, ffma, fadd, fmul, dram_read_bytes, dram_write_bytes
 

@@ -1,7 +1,7 @@
 """Exercise compute-ex05, part a: which access pattern is it?
 
 Launches without names. All you have is what Nsight Compute counted, and how many bytes each needs to read and
-to write at least. A table comes in, a launch a row:
+to write at least. A table comes in, one row per launch:
 
     launch                 its number
     wanted_read_bytes      what it has to read, each byte once
@@ -15,7 +15,7 @@ to write at least. A table comes in, a launch a row:
     stall_cycles           smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio
                            cycles that a warp waited for memory, an instruction
 
-`evidence` gives three numbers a launch: sectors a load request; the share of the bytes in the touched sectors
+`evidence` gives three numbers per launch: sectors per load request; the share of the touched sectors' bytes
 that were wanted; and how many times the wanted bytes the DRAM read. A number without a divisor is None.
 
 `patterns` gives the first of these that fits. The copy engine (TMA) makes no requests of loads and stores.
@@ -26,7 +26,7 @@ that were wanted; and how many times the wanted bytes the DRAM read. A number wi
     'gather'              less than 0.7 of the loads' sectors was wanted
     'misaligned'          less than 0.9 of the loads' sectors was wanted
     'scattered sectors'   whole sectors, but the DRAM read more than 1.2 times the wanted bytes
-    'wide'                more than 8 sectors a request, and they are all wanted
+    'wide'                more than 8 sectors per request, and they are all wanted
     'coalesced'           everything else
 
 `waits` gives the cycles that a warp waits for memory for each of its loads, None without loads. A warp's

@@ -4,7 +4,7 @@ A table of launches comes in, a row each, with counters of Nsight Compute:
 
     kernel, duration_ns
     instructions, thread_instructions     executed by warps, and by their threads (32 a warp at most)
-    shared_loads, shared_wavefronts       loads of four bytes a thread from shared memory, and their turns
+    shared_loads, shared_wavefronts       loads of four bytes per thread from shared memory, and their turns
     local_loads, local_stores             instructions that access local memory
     l2_atomics                            atomic requests that arrive at the L2
     slices_mean_pct, slices_busiest_pct   how busy the slices of the L2 were: all, and the busiest

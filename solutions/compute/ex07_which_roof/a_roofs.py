@@ -12,7 +12,7 @@ each. Every memory level has a clock of its own, and every launch of a report ha
 
 A worked example, launch 0, with an SM clock of 2e9, a DRAM clock of 3e9, and values of 0 where none is given:
 
-    fadd 100, derived ffma 400        ->  500 operations a cycle, 1e12 FLOP/s in fp32
+    fadd 100, derived ffma 400        ->  500 operations per cycle, 1e12 FLOP/s in fp32
     derived peak of ffma 30000        ->  6e13 FLOP/s
     DRAM: 2e12 bytes/s, peak 1500     ->  intensity 0.5, bandwidth 4.5e12 bytes/s
     L1, L2: 1e12 bytes/s, peak 10000  ->  intensity 1, bandwidth 2e13 bytes/s (clocks of 2e9)

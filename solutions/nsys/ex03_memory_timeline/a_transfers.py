@@ -1,6 +1,6 @@
 """Exercise nsys-ex03, part a: how fast are the copies, and how much of their time is hidden behind kernels?
 
-`memcpys` is a table with one row a copy, in no particular order:
+`memcpys` is a table with one row per copy, in no particular order:
 
     start_ns, end_ns      when it ran on the GPU, in ns
     device, stream, pid   where it ran, who launched it

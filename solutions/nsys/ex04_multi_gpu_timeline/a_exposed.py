@@ -4,7 +4,7 @@ Data-parallel training adds the gradients of all GPUs up with collectives (NCCL 
 nothing while the same GPU computes; what is left over is exposed. And a collective cannot begin its work
 before the last GPU has joined: the others sit inside of their kernel and wait.
 
-`kernels` is a table with one row a kernel, in no particular order, of all GPUs and processes:
+`kernels` is a table with one row per kernel, in no particular order, of all GPUs and processes:
 
     start_ns, end_ns     when it ran, in ns; all GPUs are on one clock
     pid, device          the process (rank) and the GPU

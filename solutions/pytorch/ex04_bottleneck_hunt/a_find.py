@@ -22,7 +22,7 @@ first of these problems that it shows, in this order:
     dtype        name contains "double"
 
 The answer is a dictionary of counts over all steps, of the problems that are there. A fused optimizer has a
-few operations, too, and is no problem: leave `optimizer` out unless it has more than 20 operations a step.
+few operations, too, and is no problem: leave `optimizer` out unless it has more than 20 operations per step.
 
 A worked example, 2 steps:
 
