@@ -24,7 +24,7 @@ from labcode.analysis.rules.counters import LEANS
 from labcode.analysis.rules.driver import applying, diagnose, judge, judge_all, rules_on, tables_of
 from labcode.analysis.rules.finding import CannotJudgeError, Verdict
 from labcode.analysis.rules.good import ID as GOOD
-from labcode.analysis.rules.kineto import TRACE_RULES
+from labcode.analysis.rules.registry import own_rules
 from labcode.analysis.rules.tables import Tables, kept
 from labcode.analysis.rules.without_gpu import host_sentences
 from labcode.analysis.rules.writing import gain_text, launch_gain_text, launch_measured_text, measured_text
@@ -340,7 +340,7 @@ def _verdicts(every: Sequence[tuple[Kind, Any]], window: str | None) -> tuple[li
                 first = tables
             else:
                 said = {one.verdict.rule for one in told}
-                more = [one for one in TRACE_RULES if one.id not in said]
+                more = [one for one in own_rules("kineto") if one.id not in said]
                 verdicts = judge(tables, applying(more, tables), [])
             told += [_found(v, name, "", measured_text, gain_text) for v in verdicts]
     return sorted(told, key=lambda one: (bool(one.of), *_weight(one))), first
