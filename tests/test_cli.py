@@ -30,7 +30,7 @@ COMMANDS = [
     ),
     *("stats", "export", "diagnose", "compare", "timeline", "flame", "roofline"),
     *("course", "course new", "course results"),
-    *("scrub", "exercises", "grades", "book", "slides", "energy", "profile", "report", "record"),
+    *("scrub", "exercises", "grades", "book", "slides", "new", "energy", "profile", "report", "record"),
 ]
 
 

@@ -39,6 +39,7 @@ for command in (
     *(record.doctor, record.capture, record.kit, record.energy, record.record, record.profile),
     *(read.stats, read.export, read.diagnose, read.compare, read.timeline, read.flame),
     *(read.roofline, read.report, read.scrub, study.exercises, study.grades, study.book, study.slides),
+    study.new,
 ):
     its_own = {"allow_interspersed_args": command is not record.profile}  # a script's options are its own
     app.command(context_settings={**PLAIN["context_settings"], **its_own})(command)

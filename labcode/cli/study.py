@@ -121,3 +121,22 @@ def _needed(command: str) -> Iterator[None]:
             f"{command}: {error.name} is not installed; in a checkout of the lab use `nox -s book`, or "
             "pip install -c constraints.txt -e '.[book]'"
         ) from None
+
+
+def new(
+    kind: Annotated[str, typer.Argument(help="experiment, exercise, page, report or rule.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="PLACE/NAME", help="Such as nsys/my-page, power/joules_by_hour or copies/tiny-copies."
+        ),
+    ],
+) -> None:
+    """Write the skeleton of something new in a checkout, registered and green, and say what to do next.
+
+    PLACE is a part of the book, of a report the format, of a rule its module, of an experiment its table.
+    """
+    from labcode.new import new as write
+
+    for line in write(kind, name):
+        typer.echo(line)

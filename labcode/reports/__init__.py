@@ -30,7 +30,8 @@ Kind = Literal["nsys", "kineto", "ncu", "memory", "power", "ranks"]
 @dataclass(frozen=True, kw_only=True)
 class Format:
     """What files of a kind are, how their names end, and for each command that reads files the import path of
-    what does it for them; None where nothing does. None of it can be left out.
+    what does it for them; None where nothing does; as ``facts`` that of what is said of them first
+    (`labcode.reports.facts`). None of it can be left out.
     """
 
     what: str
@@ -43,6 +44,7 @@ class Format:
     flame: str | None
     roofline: str | None
     scrub: str | None
+    facts: str | None
 
     @property
     def commands(self) -> str:
@@ -67,6 +69,7 @@ def _declared(kind: Kind) -> Format:
                 flame="labcode.figures.pages.flame:write_flame",
                 roofline=None,
                 scrub="labcode.capture.scrub:scrub_file",
+                facts="labcode.reports.facts:CAPTURES",
             )
         case "ncu":
             return Format(
@@ -80,6 +83,7 @@ def _declared(kind: Kind) -> Format:
                 flame=None,
                 roofline="labcode.figures.charts.roofline:write_roofline",
                 scrub="labcode.capture.ncu_scrub:scrub_file",
+                facts="labcode.reports.facts:LAUNCHES",
             )
         case "memory":
             return Format(
@@ -93,6 +97,7 @@ def _declared(kind: Kind) -> Format:
                 flame=None,
                 roofline=None,
                 scrub="labcode.capture.torch_profile:scrub_file",
+                facts="labcode.reports.facts:HISTORIES",
             )
         case "power":
             return Format(
@@ -106,6 +111,7 @@ def _declared(kind: Kind) -> Format:
                 flame=None,
                 roofline=None,
                 scrub=None,
+                facts="labcode.reports.facts:LOGS",
             )
         case "kineto":
             return Format(
@@ -119,6 +125,7 @@ def _declared(kind: Kind) -> Format:
                 flame="labcode.figures.pages.flame:write_flame",
                 roofline=None,
                 scrub="labcode.capture.torch_profile:scrub_file",
+                facts="labcode.reports.facts:TRACES",
             )
         case "ranks":
             return Format(
@@ -132,6 +139,7 @@ def _declared(kind: Kind) -> Format:
                 flame=None,
                 roofline=None,
                 scrub=None,
+                facts=None,
             )
         case _:
             assert_never(kind)
@@ -147,7 +155,7 @@ _BY_NAME: tuple[Kind, ...] = (
 )  # the first whose suffix fits
 FORMATS: dict[Kind, Format] = {kind: _declared(kind) for kind in _BY_NAME}
 TOGETHER = 8  # traces that are opened as one report; a folder of more is taken rank by rank
-_TIMELINES: tuple[Kind, ...] = ("nsys", "kineto")
+TIMELINES: tuple[Kind, ...] = ("nsys", "kineto")  # which say what happened when
 _OF_RANKS: tuple[Kind, ...] = ("nsys", "kineto", "power")
 
 
@@ -269,7 +277,7 @@ def open_launches(path: Path) -> NcuReport:
 
 def open_timeline(path: Path, command: str) -> TimelineReport:
     """Open a capture of nsys or a trace of torch.profiler, for a command that takes either."""
-    return _timeline(path, expect(path, command, *_TIMELINES))
+    return _timeline(path, expect(path, command, *TIMELINES))
 
 
 def _timeline(path: Path, kind: Kind) -> NsysReport | KinetoReport:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from labcode.analysis.kernel.stalls import STATES
-from labcode.analysis.rules.counters import RULES as COUNTER_RULES
 from labcode.analysis.rules.registry import own_rules
 from labcode.analysis.stats.nsys.reports import TABLES
 from labcode.cli import app
@@ -83,7 +82,7 @@ def test_every_page_has_a_topic() -> None:
 def test_rules_and_reports_exist() -> None:
     text = "".join(GUIDES.values())
     rules = set(re.findall(r"rule \*([\w-]+)\*", text))
-    assert rules and rules <= {rule.id for rule in (*own_rules(), *COUNTER_RULES)}
+    assert rules and rules <= {rule.id for rule in (*own_rules(), *own_rules("counters"))}
     assert set(re.findall(r"`((?:cuda|nvtx|osrt)_\w+_(?:sum|trace))`", text)) <= set(TABLES)
 
 

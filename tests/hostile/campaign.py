@@ -238,6 +238,7 @@ def _options(rng: random.Random, folder: Path) -> Asked:
             ["--limit", text, "stats", path, "--all"],
             ["grades", text],
             ["slides", text, "-o", "{out}/a.html"],
+            ["new", text, text],
             ["bench", text],
             ["bench", f"--{text}"],
             ["roofline", path, "-o", "{out}/a.svg", f"--precision={text}"],

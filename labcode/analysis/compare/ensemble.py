@@ -191,7 +191,7 @@ def read(paths: Sequence[Path], *, scheduler: str | None = None) -> list[Measure
         for path in paths
     ]
     found: dict[Path, Measured] = {}
-    timelines = [path for path, kind in zip(paths, kinds, strict=True) if kind in ("nsys", "kineto")]
+    timelines = [path for path, kind in zip(paths, kinds, strict=True) if kind in reports.TIMELINES]
     if timelines:
         found.update(zip(timelines, _timelines(timelines), strict=True))
     for path, kind in zip(paths, kinds, strict=True):

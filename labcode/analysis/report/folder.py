@@ -10,9 +10,8 @@ from labcode.analysis.ranks import stragglers
 from labcode.analysis.ranks.merge import power
 from labcode.analysis.ranks.run import Run, open_run
 from labcode.analysis.report.document import File, Found, Section, Shown
-from labcode.analysis.rules.driver import judge, rules_of
+from labcode.analysis.rules.driver import judge, rules_of, together
 from labcode.analysis.rules.finding import Verdict
-from labcode.analysis.rules.many_ranks import WAITING
 from labcode.analysis.rules.writing import gain_text, measured_text
 from labcode.errors import LabError
 from labcode.reports import FORMATS
@@ -51,7 +50,7 @@ def folders(files: Sequence[Path], stack: ExitStack) -> list[Folder]:
 def _folder(path: Path, stack: ExitStack) -> Folder:
     run = stack.enter_context(open_run(path))
     if reports.kind_of(path) != "ranks":
-        told = [] if len(run.files) < 2 else judge(run, WAITING)
+        told = [] if len(run.files) < 2 else judge(run, together())
         return Folder(path, path, (), tuple(_found(path, told)))
     if first := run.without_gpu:
         line = f"None of the {len(run.files)} ranks used a GPU. What follows is of {first.name} alone."

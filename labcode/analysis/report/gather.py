@@ -24,7 +24,7 @@ from labcode.analysis.rules.counters import LEANS
 from labcode.analysis.rules.driver import applying, diagnose, judge, judge_all, rules_on, tables_of
 from labcode.analysis.rules.finding import CannotJudgeError, Verdict
 from labcode.analysis.rules.good import ID as GOOD
-from labcode.analysis.rules.kineto import TRACE_RULES
+from labcode.analysis.rules.registry import own_rules
 from labcode.analysis.rules.tables import Tables, kept
 from labcode.analysis.rules.without_gpu import host_sentences
 from labcode.analysis.rules.writing import gain_text, launch_gain_text, launch_measured_text, measured_text
@@ -37,14 +37,15 @@ from labcode.analysis.timeline.iterations import Iterations, iterations
 from labcode.analysis.timeline.overlap import communication_overlap, time_shares
 from labcode.analysis.timeline.path_check import contradictions
 from labcode.errors import InputError, LabError
-from labcode.reports import FORMATS, Kind
+from labcode.reports import FORMATS, TIMELINES, Kind
+from labcode.reports.facts import facts_of
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.ncu.report import NcuReport
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.report import NsysReport
 from labcode.reports.power.log import PowerLog
 from labcode.reports.report import TimelineReport
-from labcode.show import byte_text, one_line, time_text
+from labcode.show import byte_text, time_text
 
 TOP = 12  # rows of a table
 GPUS = 8  # whose ledgers are shown
@@ -147,7 +148,7 @@ def gather(
         told, tables = _verdicts(every, window)
         found = tables.iterations if tables is not None else None
         told = [*(one for folder in ranked for one in folder.told), *told]
-        timeline = next((r for kind, r in every if kind in ("nsys", "kineto")), None)
+        timeline = next((r for kind, r in every if kind in TIMELINES), None)
         shares, ledger = _ledger(tables)
         if opened.get("kineto") and timeline is not opened["kineto"][0] and found is not None:
             traced = iterations(opened["kineto"][0])  # which knows shapes
@@ -294,21 +295,7 @@ def _file(kind: Kind, report: Any, notes: Sequence[str]) -> File:
     names = together.gpu_names(kind, report)
     if names:
         facts["GPU"] = ", ".join(names)
-    if kind in ("nsys", "kineto"):
-        begin, end = report.window()
-        facts["measured"] = time_text(end - begin)
-        facts["GPU operations"] = f"{len(report.gpu_ops()):,}"
-        facts["GPUs in use"] = f"{report.gpu_ops()['device'].nunique()}"
-        if kind == "kineto":
-            facts["ranks"] = str(len(report.distributed()))
-    elif kind == "ncu":
-        facts["launches"] = f"{len(report.list):,}"
-    elif kind == "memory":
-        facts["events"] = f"{len(report.events):,}"
-    else:
-        begin, end = report.window()
-        facts["command"] = one_line(report.command or "not recorded", 120)
-        facts["measured"] = time_text(end - begin)
+    facts |= facts_of(kind).told(report)
     own = [line.removeprefix(f"{report.path}: ") for line in report.warnings]
     mine = [line.removeprefix(f"{report.path}: ") for line in notes if line.startswith(f"{report.path}: ")]
     return File(Path(report.path).name, FORMATS[kind].what, facts, (*own, *mine))
@@ -340,7 +327,7 @@ def _verdicts(every: Sequence[tuple[Kind, Any]], window: str | None) -> tuple[li
                 first = tables
             else:
                 said = {one.verdict.rule for one in told}
-                more = [one for one in TRACE_RULES if one.id not in said]
+                more = [one for one in own_rules("kineto") if one.id not in said]
                 verdicts = judge(tables, applying(more, tables), [])
             told += [_found(v, name, "", measured_text, gain_text) for v in verdicts]
     return sorted(told, key=lambda one: (bool(one.of), *_weight(one))), first
@@ -383,7 +370,7 @@ def _sections(
                     tables[section].append(
                         Shown(title, *shown, Path(report.path).name, f"labcode stats -r {name}")
                     )
-        if kind in ("nsys", "kineto"):
+        if kind in TIMELINES:
             ranges = together.spent(report).reset_index()
             if len(ranges):
                 tables["ranges"].append(_whole("Ranges, numbers left out: CPU and GPU time", ranges, report))
@@ -393,7 +380,7 @@ def _sections(
             if len(talk):
                 tables["communication"].append(_whole("Communication behind computing", talk, report))
             tables["counters"] += _counters(report, told)
-        if kind in ("nsys", "kineto"):
+        if kind in TIMELINES:
             tables["model"] += _model(report)
             tables["path"] += _path(report)
         if kind == "kineto" and len(memory := report.memory()):
@@ -530,7 +517,7 @@ def _joined(opened: together.Opened) -> tuple[list[Shown], list[str]]:
 
 
 def _changes(path: Path, opened: together.Opened, stack: ExitStack) -> Changes:
-    kind = reports.expect(path, "report --before", "nsys", "kineto", "ncu", "power")
+    kind = reports.expect(path, "report --before", *TIMELINES, "ncu", "power")
     after = together.same_kind(path, kind, opened)
     make: Callable[..., tuple[tuple[str, ...], tuple[Shown, ...]]]
     if isinstance(after, NcuReport):

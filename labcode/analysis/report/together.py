@@ -13,7 +13,8 @@ from labcode.analysis.rules.driver import diagnose
 from labcode.analysis.timeline.joins import duration_ns
 from labcode.analysis.timeline.nvtx import NUMBER, project
 from labcode.errors import InputError, LabError
-from labcode.reports import FORMATS, Kind
+from labcode.reports import FORMATS, TIMELINES, Kind
+from labcode.reports.facts import facts_of
 from labcode.reports.frames import codes_of, mapped
 from labcode.reports.marks import MEASURED
 from labcode.reports.report import TimelineReport
@@ -25,15 +26,7 @@ _ONE_RUN = "give the files of one run, or name the other one with --before"
 
 def gpu_names(kind: Kind, report: Any) -> list[str]:
     """The GPUs that a file speaks of, by name, each once."""
-    if kind in ("nsys", "kineto"):
-        names = report.gpus()["name"].tolist()
-    elif kind == "power":
-        names = report.devices["name"].tolist()
-    elif kind == "ncu":
-        names = [one.device().get("display_name") for one in report.list]
-    else:
-        names = []
-    return list(dict.fromkeys(str(name) for name in names if name))
+    return list(dict.fromkeys(str(name) for name in facts_of(kind).gpus(report) if name))
 
 
 def refuse_strangers(opened: Opened) -> None:
@@ -49,19 +42,16 @@ def refuse_strangers(opened: Opened) -> None:
             raise LabError(
                 f"{other.path}: is of {', '.join(others)}, but {one.path} of {', '.join(names)}: {_ONE_RUN}"
             )
-        if {kind, other_kind} <= {"nsys", "kineto", "ncu"}:
-            mine, theirs = _kernels(kind, one), _kernels(other_kind, other)
-            if mine and theirs and not mine & theirs:
-                raise LabError(
-                    f"{other.path}: has no kernel in common with {one.path} (there {_some(mine)}, here "
-                    f"{_some(theirs)}): {_ONE_RUN}"
-                )
+        mine, theirs = _kernels(kind, one), _kernels(other_kind, other)
+        if mine and theirs and not mine & theirs:
+            raise LabError(
+                f"{other.path}: has no kernel in common with {one.path} (there {_some(mine)}, here "
+                f"{_some(theirs)}): {_ONE_RUN}"
+            )
 
 
 def _kernels(kind: Kind, report: Any) -> set[str]:
-    if kind == "ncu":
-        return {_base(one.function) for one in report.list}
-    return {_base(name) for name in codes_of(report.kernels()["short_name"])[1]}
+    return {_base(name) for name in facts_of(kind).kernels(report)}
 
 
 def _base(name: str) -> str:
@@ -82,7 +72,7 @@ def by_range(opened: Opened) -> tuple[pd.DataFrame, list[str]]:
     """
     parts: list[Any] = []
     notes: list[str] = []
-    timelines = {kind: opened[kind][0] for kind in ("nsys", "kineto") if opened.get(kind)}
+    timelines = {kind: opened[kind][0] for kind in TIMELINES if opened.get(kind)}
     if not timelines or len(timelines) + len(opened.get("power", ())) < 2:
         return pd.DataFrame(), notes
     for kind, report in timelines.items():
@@ -141,7 +131,7 @@ def profiled_kernels(opened: Opened) -> pd.DataFrame:
     innermost ones in which it spends the most); verdict (the one with the largest bound),
     gain_of_run_share (at most: the launch's bound by the kernel's share). Empty without both.
     """
-    timelines = [opened[kind][0] for kind in ("nsys", "kineto") if opened.get(kind)]
+    timelines = [opened[kind][0] for kind in TIMELINES if opened.get(kind)]
     if not timelines or not opened.get("ncu"):
         return pd.DataFrame()
     report = timelines[0]
@@ -181,8 +171,7 @@ def profiled_kernels(opened: Opened) -> pd.DataFrame:
 
 def same_kind(before: Path, kind: Kind, opened: Opened) -> Any:
     """The opened file that one of before is compared with; `LabError` where there is none of its kind."""
-    timelines: tuple[Kind, ...] = ("nsys", "kineto")
-    kinds = [kind, *(timelines if kind in timelines else ())]
+    kinds = [kind, *(TIMELINES if kind in TIMELINES else ())]
     found = next((opened[one][0] for one in kinds if opened.get(one)), None)
     if found is None:
         raise LabError(

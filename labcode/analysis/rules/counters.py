@@ -221,4 +221,3 @@ LEANS: Mapping[str, tuple[str, ...]] = {  # what each rule judges by
     "link-saturated": (series.ACTIVE, *series.PCIE, *series.NVLINK),
     "idle-tensor-cores": (series.TENSOR,),
 }
-RULES = (unused_multiprocessors, memory_saturated, link_saturated, idle_tensor_cores)

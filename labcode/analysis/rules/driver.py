@@ -17,13 +17,20 @@ import pandas as pd
 
 from labcode import reports
 from labcode.analysis.ranks.run import Run, open_run
-from labcode.analysis.rules import counters, many_ranks, ncu
 from labcode.analysis.rules.finding import CannotJudgeError, Rule, Verdict, verdict_of
 from labcode.analysis.rules.good import ID as GOOD
 from labcode.analysis.rules.good import good
-from labcode.analysis.rules.kineto import STACKS_NOTE, TRACE_RULES, TraceTables
-from labcode.analysis.rules.power import POWER_RULES
-from labcode.analysis.rules.registry import BrokenPlugin, all_rules, line_of, load_rules
+from labcode.analysis.rules.kineto import STACKS_NOTE, TraceTables
+from labcode.analysis.rules.registry import (
+    GROUPS,
+    TOGETHER,
+    BrokenPlugin,
+    all_rules,
+    judges,
+    line_of,
+    load_rules,
+    own_rules,
+)
 from labcode.analysis.rules.tables import Tables
 from labcode.analysis.rules.without_gpu import host_sentences
 from labcode.analysis.rules.writing import NOT_ADDITIVE, write_launches, write_verdicts
@@ -39,14 +46,6 @@ from labcode.show import check_format, one_line
 __all__ = ["FORMATS", "NOT_ADDITIVE", "diagnose", "gather", "judge", "list_rules", "run", "select"]
 
 FORMATS = ("table", "json", "md")
-NOT_OF_TRACES = (
-    "untraced-graphs",
-    "profiler-overhead",
-    "dropped-events",
-    "start-up",
-    "gil",
-    "unfused-optimizer",  # which has a rule of its own for traces
-)  # of nsys alone
 _ORDER = {"found": 0, "failed": 1, "not found": 2, "could not judge": 3}
 S = TypeVar("S")
 
@@ -100,7 +99,8 @@ def tables_of(report: TimelineReport, window: str | None = None) -> Tables:
 
 def applying(rules: Sequence[Rule[Any]], tables: Tables) -> list[Rule[Any]]:
     """The rules without those on the GPU's own counters, where a capture has none of these."""
-    return [one for one in rules if one not in counters.RULES or tables.has_counters]
+    own = () if tables.has_counters else own_rules("counters")
+    return [one for one in rules if one not in own]
 
 
 def judge(subject: S, rules: Sequence[Rule[S]], broken: Sequence[BrokenPlugin] = ()) -> list[Verdict]:
@@ -115,21 +115,21 @@ def judge(subject: S, rules: Sequence[Rule[S]], broken: Sequence[BrokenPlugin] =
 
 def rules_on(kind: Kind, rule_files: Sequence[Path] = ()) -> tuple[list[Rule[Any]], list[BrokenPlugin]]:
     """The rules that judge files of a kind, with those of ``rule_files``, and what could not be loaded."""
-    if kind == "ncu":
-        return list(ncu.RULES), []
-    if kind == "power":
-        return list(POWER_RULES), []
+    if kind in ("ncu", "power"):
+        return own_rules(kind), []
     common, broken = gather(rule_files)
-    if kind == "kineto":
-        common = [*TRACE_RULES, *(one for one in common if one.id not in NOT_OF_TRACES)]
-    else:
-        common = [*common, *counters.RULES]
-    return common, broken
+    common = [one for one in common if judges(one, kind)]
+    return [*own_rules("kineto"), *common] if kind == "kineto" else [*common, *own_rules("counters")], broken
 
 
 def rules_of(run: Run) -> list[Rule[Any]]:
     """The rules that judge a folder of reports, by their kind."""
-    return list(many_ranks.POWER_RULES if run.kind == "power" else many_ranks.TIMELINE_RULES)
+    return own_rules("ranks", run.kind)
+
+
+def together() -> list[Rule[Any]]:
+    """The rules that judge a folder of few traces besides those on its report."""
+    return own_rules("ranks", TOGETHER)
 
 
 def run(
@@ -163,13 +163,10 @@ def run(
     if kind == "ranks":
         return _run_of_ranks(file, fmt, only, scheduler, output, notes)
     rules, broken = rules_on(kind, rule_files)
-    if kind == "kineto" and file.is_dir():
-        rules += many_ranks.WAITING
+    of_all = together() if kind == "kineto" and file.is_dir() else []
+    rules = [*rules, *of_all]
     if only:
-        rules, broken = (
-            select(only, rules, {"ncu": " of .ncu-rep files", "power": " of power logs"}.get(kind, "")),
-            [],
-        )
+        rules, broken = select(only, rules, GROUPS[kind].of if kind in GROUPS else ""), []
     if kind == "power":
         log = open_log(file)
         if notes is not None:
@@ -184,7 +181,7 @@ def run(
             return 0
         tables = tables_of(report, window)
         rules = rules if only or isinstance(report, KinetoReport) else applying(rules, tables)
-        late = [one for one in rules if one in many_ranks.WAITING]  # which judge them by all reports
+        late = [one for one in rules if one in of_all]  # which judge them by all reports
         own = [one for one in rules if one.id not in {other.id for other in late}]
         verdicts = judge(tables, own, broken) if only else judge_all(tables, own, broken)
         if late:
@@ -210,7 +207,7 @@ def _run_of_ranks(
                 notes.write(f"note: {ranks.notes[0]}; judged is {first.name}\n")
             return run(first, fmt=fmt, only=only, output=output, notes=notes)
         known = rules_of(ranks)
-        verdicts = judge(ranks, select(only, known, " of folders of ranks") if only else known)
+        verdicts = judge(ranks, select(only, known, GROUPS["ranks"].of) if only else known)
         if notes is not None:
             notes.writelines(f"note: {line}\n" for line in ranks.notes)
         write_verdicts(ranks, verdicts, fmt, output)
@@ -244,16 +241,10 @@ def list_rules(output: TextIO, rule_files: Sequence[Path] = ()) -> None:
     rules, broken = gather(rule_files)
     _write_rules(rules, output)
     output.writelines(f"left out: {one_line(one.name)}: {one_line(one.reason, 200)}\n" for one in broken)
-    many = dict.fromkeys((*many_ranks.TIMELINE_RULES, *many_ranks.POWER_RULES))
-    for title, some in (
-        ("more rules on captures with the GPU's own counters", counters.RULES),
-        ("more rules on traces of torch.profiler", TRACE_RULES),
-        ("rules on the launches of .ncu-rep files", ncu.RULES),
-        ("rules on power logs", POWER_RULES),
-        ("rules on folders with a report for each rank", tuple(many)),
-    ):
-        output.write(f"\n{title}\n")
-        _write_rules(some, output)
+    for name, group in GROUPS.items():
+        if group.title:
+            output.write(f"\n{group.title}\n")
+            _write_rules(own_rules(name), output)
 
 
 def verdict_table(report: NcuReport) -> pd.DataFrame:

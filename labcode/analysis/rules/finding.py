@@ -46,13 +46,17 @@ class Finding:
 
 @dataclass(frozen=True, eq=False)
 class Rule(Generic[S]):
-    """A named rule: where the book explains it (``book``, a docname), what to try, and the function."""
+    """A named rule: where the book explains it (``book``, a docname), what to try, and the function.
+
+    ``of``: the kinds of files that it judges; where it is empty, all that the rules of its module judge.
+    """
 
     id: str
     title: str
     book: str
     advice: str
     judge: Callable[[S], Finding]
+    of: tuple[str, ...] = ()
 
     def __call__(self, subject: S) -> Finding:
         """Apply the rule to the tables of a capture, or to a launch."""
@@ -101,7 +105,7 @@ class Verdict:
 
 
 def rule(
-    id: str, *, title: str, book: str = "", advice: str = ""
+    id: str, *, title: str, book: str = "", advice: str = "", of: tuple[str, ...] = ()
 ) -> Callable[[Callable[[S], Finding]], Rule[S]]:
     """Make a rule of a function that takes the `Tables` of a capture and returns a `Finding`.
 
@@ -110,7 +114,7 @@ def rule(
     """
 
     def decorate(judge: Callable[[S], Finding]) -> Rule[S]:
-        made = Rule(id, title, book, advice, judge)
+        made = Rule(id, title, book, advice, judge, of)
         object.__setattr__(made, "__doc__", judge.__doc__)
         return made
 

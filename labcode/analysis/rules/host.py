@@ -196,6 +196,7 @@ def compiling_in_loop(tables: Tables) -> Finding:
     "gil",
     title="The launching thread waits for other threads of Python",
     book="advanced/own-program",
+    of=("nsys",),
     advice="Only one thread runs Python at a time: move the work of the others to processes (a DataLoader's "
     "workers, multiprocessing), or into code that lets the lock go (NumPy, torch, compiled extensions).",
 )
@@ -228,9 +229,10 @@ def gil(tables: Tables) -> Finding:
 
 
 @rule(
-    "unfused-optimizer",
+    "unfused-optimizer",  # traces have a rule of their own for it
     title="The optimizer updates parameter by parameter",
     book="pytorch/bottleneck-hunt",
+    of=("nsys",),
     advice="Give the optimizer fused=True (one kernel for all parameters), or foreach=True.",
 )
 def unfused_optimizer(tables: Tables) -> Finding:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from labcode.analysis.ledger import changes
 from labcode.analysis.ledger.owners import SIMT as _SIMT
 from labcode.analysis.ledger.replay import Program
-from labcode.analysis.rules.finding import CannotJudgeError, Finding, Rule, rule
+from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.predicted import cause, gain_of
 from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline import intervals
@@ -321,12 +321,3 @@ def _ancestors(trace: TraceTables, pattern: str) -> NDArray[np.bool_]:
 def _with_python(trace: TraceTables, ops: pd.DataFrame) -> pd.DataFrame:
     """Operators with the innermost frame of Python outside of PyTorch; '' where none was recorded."""
     return ops.assign(python=kineto_links.python_lines(trace.trace, ops)).astype({"python": "str"})
-
-
-TRACE_RULES: tuple[Rule[Tables], ...] = (
-    reads_in_loop,
-    unfused_optimizer,
-    slow_first_step,
-    no_steps,
-    cut_off_trace,
-)

@@ -5,7 +5,8 @@ import pandas as pd
 from labcode.analysis.ranks import stragglers
 from labcode.analysis.ranks.merge import power
 from labcode.analysis.ranks.run import Run, named
-from labcode.analysis.rules.finding import CannotJudgeError, Finding, Rule, rule
+from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
+from labcode.analysis.rules.registry import TOGETHER
 from labcode.analysis.rules.tables import top
 from labcode.errors import InputError
 from labcode.show import percent, time_text
@@ -28,6 +29,7 @@ _WHY = {
     "late-rank",
     title="All ranks wait for one that comes late",
     book=_BOOK,
+    of=("nsys", "kineto", TOGETHER),
     advice="Look at that rank alone: of slow compute its clocks, its share of the work, its kernels one by "
     "one; of a late start its data loading, its CPU and what only it does (logs, checkpoints).",
 )
@@ -76,6 +78,7 @@ def late_rank(run: Run) -> Finding:
     "slow-link",
     title="One rank leaves its collectives later than all others",
     book=_BOOK,
+    of=("nsys", "kineto", TOGETHER),
     advice="Test its links: NCCL's own tests on pairs of GPUs with and without it, the counters of its "
     "network card and of NVLink, the cable and the slot.",
 )
@@ -120,6 +123,7 @@ def slow_link(run: Run) -> Finding:
     "exposed-communication",
     title="Ranks communicate while they compute nothing",
     book=_BOOK,
+    of=("nsys", "kineto"),
     advice="Reduce gradients in buckets while the backward pass still runs; send fewer bytes; accumulate "
     "over several batches.",
 )
@@ -149,6 +153,7 @@ def exposed(run: Run) -> Finding:
     "uneven-computing",
     title="Ranks have unequal amounts of computing",
     book=_BOOK,
+    of=("nsys", "kineto"),
     advice="Even out what ranks get: lengths of sequences, experts, layers of a pipeline; or find the "
     "slow GPU.",
 )
@@ -177,6 +182,7 @@ def uneven(run: Run) -> Finding:
     "slow-clock",
     title="A GPU runs at a lower clock than the others",
     book="energy/measurement",
+    of=("power",),
     advice="Look at what held it down (labcode stats --report clock_reasons): power, heat, a limit of "
     "its own.",
 )
@@ -207,6 +213,7 @@ def slow_clock(run: Run) -> Finding:
     "missing-ranks",
     title="Not all ranks are there",
     book=_BOOK,
+    of=("nsys", "kineto", "power"),
     advice="Copy the missing reports; record again where one is damaged. A rank that is not there may be "
     "the late one.",
 )
@@ -230,11 +237,6 @@ def missing_ranks(run: Run) -> Finding:
         None,
         severity="high" if gone + lost else "",
     )
-
-
-WAITING: tuple[Rule[Run], ...] = (late_rank, slow_link)
-TIMELINE_RULES: tuple[Rule[Run], ...] = (*WAITING, exposed, uneven, missing_ranks)
-POWER_RULES: tuple[Rule[Run], ...] = (slow_clock, missing_ranks)
 
 
 def _compared(run: Run) -> pd.DataFrame:

@@ -149,99 +149,6 @@ def latency_bound(launch: Launch) -> Finding:
 
 
 @ncu_rule(
-    "low-occupancy",
-    title="Few warps fit an SM",
-    book="compute/occupancy",
-    advice="Lower what limits (registers: __launch_bounds__, shorter live ranges; shared memory: smaller "
-    "tiles; block size), if warps wait for latency; a kernel with much independent work a thread needs no "
-    "more warps.",
-)
-def low_occupancy(launch: Launch) -> Finding:
-    """Theoretical occupancy below one half. Bound: what is missing to the higher peak, if warps hid all."""
-    theoretical = launch.number("theoretical_occupancy_pct")
-    cc = "{}.{}".format(*launch.compute_capability)
-    limit = ""
-    most = 64.0
-    if cc in LIMITS:
-        shared = launch.whole("launch__shared_mem_per_block_static")
-        found = occupancy(
-            cc,
-            launch.whole("launch__block_size"),
-            launch.whole("launch__registers_per_thread"),
-            shared + launch.whole("launch__shared_mem_per_block_dynamic"),
-        )
-        limit, most = f", limited by {' and '.join(found.limiters)}", float(LIMITS[cc].warps)
-    return Finding(
-        theoretical < LOW_OCCUPANCY,
-        f"theoretical occupancy is {theoretical:.1f} %{limit}",
-        launch.number("theoretical_warps"),
-        "warps that fit",
-        most,
-        "warps an SM can hold",
-        _idle(launch),
-    )
-
-
-@ncu_rule(
-    "uneven-occupancy",
-    title="Fewer warps were active than fit",
-    book="compute/occupancy",
-    advice="Blocks of equal work, a larger grid, or work taken from a common queue; a short kernel spends "
-    "its time starting and draining.",
-)
-def uneven_occupancy(launch: Launch) -> Finding:
-    """Achieved occupancy 20 points below the theoretical, and a tenth of the time to gain.
-
-    Bound: 1 − achieved ÷ theoretical, as if time went with the number of active warps, and not more than
-    what is missing to the higher of the two peaks.
-    """
-    theoretical, achieved = (launch.number(f"{kind}_occupancy_pct") for kind in ("theoretical", "achieved"))
-    gain = min(1 - achieved / theoretical if theoretical else 0.0, _idle(launch))
-    return Finding(
-        theoretical - achieved >= 20 and gain >= TAIL,
-        f"achieved occupancy is {achieved:.1f} % of {theoretical:.1f} % that fit",
-        achieved,
-        "% achieved",
-        theoretical,
-        "% theoretical",
-        gain,
-    )
-
-
-@ncu_rule(
-    "tail",
-    title="The grid does not fill the GPU evenly",
-    book="compute/occupancy",
-    advice="A grid of whole waves (SMs × blocks an SM), smaller blocks, or a persistent kernel that takes "
-    "work in a loop; a grid smaller than a wave: more, smaller pieces of work.",
-)
-def tail(launch: Launch) -> Finding:
-    """Waves of blocks: a grid of 1.2 waves takes as long as one of 2 when blocks take equal time.
-
-    Bound: what the last wave leaves empty, of all waves, and not more than what is missing to the higher of
-    the two peaks.
-    """
-    waves = launch.number("waves")
-    rounds = max(math.ceil(waves - 1e-9), 1)
-    share = min(1 - waves / rounds, _idle(launch))
-    return Finding(
-        share >= TAIL,
-        f"the grid is {waves:.2f} waves, which take the time of {rounds}",
-        rounds - waves,
-        "waves left empty",
-        float(rounds),
-        "waves",
-        share,
-    )
-
-
-# ---- how a launch does its work: accesses, conflicts, spills, divergence, atomics, precision
-#
-# Gains here are estimates, not bounds: the share of the work that need not be done, as if all of it cost the
-# same, and not more than what is missing to the peak of a unit whose work stays.
-
-
-@ncu_rule(
     "uncoalesced",
     title="Global accesses touch more sectors than they need",
     book="compute/memory-metrics",
@@ -306,6 +213,66 @@ def bank_conflicts(launch: Launch) -> Finding:
 
 
 @ncu_rule(
+    "low-occupancy",
+    title="Few warps fit an SM",
+    book="compute/occupancy",
+    advice="Lower what limits (registers: __launch_bounds__, shorter live ranges; shared memory: smaller "
+    "tiles; block size), if warps wait for latency; a kernel with much independent work a thread needs no "
+    "more warps.",
+)
+def low_occupancy(launch: Launch) -> Finding:
+    """Theoretical occupancy below one half. Bound: what is missing to the higher peak, if warps hid all."""
+    theoretical = launch.number("theoretical_occupancy_pct")
+    cc = "{}.{}".format(*launch.compute_capability)
+    limit = ""
+    most = 64.0
+    if cc in LIMITS:
+        shared = launch.whole("launch__shared_mem_per_block_static")
+        found = occupancy(
+            cc,
+            launch.whole("launch__block_size"),
+            launch.whole("launch__registers_per_thread"),
+            shared + launch.whole("launch__shared_mem_per_block_dynamic"),
+        )
+        limit, most = f", limited by {' and '.join(found.limiters)}", float(LIMITS[cc].warps)
+    return Finding(
+        theoretical < LOW_OCCUPANCY,
+        f"theoretical occupancy is {theoretical:.1f} %{limit}",
+        launch.number("theoretical_warps"),
+        "warps that fit",
+        most,
+        "warps an SM can hold",
+        _idle(launch),
+    )
+
+
+@ncu_rule(
+    "uneven-occupancy",
+    title="Fewer warps were active than fit",
+    book="compute/occupancy",
+    advice="Blocks of equal work, a larger grid, or work taken from a common queue; a short kernel spends "
+    "its time starting and draining.",
+)
+def uneven_occupancy(launch: Launch) -> Finding:
+    """Achieved occupancy 20 points below the theoretical, and a tenth of the time to gain.
+
+    Bound: 1 − achieved ÷ theoretical, as if time went with the number of active warps, and not more than
+    what is missing to the higher of the two peaks.
+    """
+    theoretical, achieved = (launch.number(f"{kind}_occupancy_pct") for kind in ("theoretical", "achieved"))
+    gain = min(1 - achieved / theoretical if theoretical else 0.0, _idle(launch))
+    return Finding(
+        theoretical - achieved >= 20 and gain >= TAIL,
+        f"achieved occupancy is {achieved:.1f} % of {theoretical:.1f} % that fit",
+        achieved,
+        "% achieved",
+        theoretical,
+        "% theoretical",
+        gain,
+    )
+
+
+@ncu_rule(
     "spills",
     title="Registers spill to local memory",
     book="compute/sass",
@@ -355,6 +322,39 @@ def divergence(launch: Launch) -> Finding:
         "threads of a warp",
         min(1 - threads / 32, left_beside(launch, "dram_pct")),
     )
+
+
+@ncu_rule(
+    "tail",
+    title="The grid does not fill the GPU evenly",
+    book="compute/occupancy",
+    advice="A grid of whole waves (SMs × blocks an SM), smaller blocks, or a persistent kernel that takes "
+    "work in a loop; a grid smaller than a wave: more, smaller pieces of work.",
+)
+def tail(launch: Launch) -> Finding:
+    """Waves of blocks: a grid of 1.2 waves takes as long as one of 2 when blocks take equal time.
+
+    Bound: what the last wave leaves empty, of all waves, and not more than what is missing to the higher of
+    the two peaks.
+    """
+    waves = launch.number("waves")
+    rounds = max(math.ceil(waves - 1e-9), 1)
+    share = min(1 - waves / rounds, _idle(launch))
+    return Finding(
+        share >= TAIL,
+        f"the grid is {waves:.2f} waves, which take the time of {rounds}",
+        rounds - waves,
+        "waves left empty",
+        float(rounds),
+        "waves",
+        share,
+    )
+
+
+# ---- how a launch does its work: accesses, conflicts, spills, divergence, atomics, precision
+#
+# Gains here are estimates, not bounds: the share of the work that need not be done, as if all of it cost the
+# same, and not more than what is missing to the peak of a unit whose work stays.
 
 
 @ncu_rule(
@@ -431,17 +431,3 @@ def short_launch(launch: Launch) -> Finding:
         "ns from which times are steadier",
         None,
     )
-
-
-RULES: tuple[Rule[Launch], ...] = (
-    *(
-        memory_bound,
-        compute_bound,
-        latency_bound,
-        uncoalesced,
-        bank_conflicts,
-        low_occupancy,
-        uneven_occupancy,
-    ),
-    *(spills, divergence, tail, weak_fp64, atomics, short_launch),
-)

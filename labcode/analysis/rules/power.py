@@ -8,7 +8,7 @@ import pandas as pd
 
 from labcode.analysis.energy import reports, sensor
 from labcode.analysis.energy.window import DISAGREEMENT, FEW_UPDATES, windows
-from labcode.analysis.rules.finding import CannotJudgeError, Finding, Rule, rule
+from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.tables import top
 from labcode.reports.power.log import PowerLog
 from labcode.reports.power.schema import IDLE
@@ -219,16 +219,6 @@ def paid_for_idling(log: PowerLog) -> Finding:
         table[["device", "idle_w", "mean_w", "seconds", "energy_j"]].reset_index(drop=True),
         "medium",
     )
-
-
-POWER_RULES: tuple[Rule[PowerLog], ...] = (
-    short_windows,
-    throttled,
-    counter_disagrees,
-    slow_sensor,
-    gaps,
-    paid_for_idling,
-)
 
 
 def _sampled(log: PowerLog) -> PowerLog:

@@ -22,6 +22,7 @@ LOST = (
     "untraced-graphs",
     title="CUDA graphs whose kernels were not traced",
     book="nsys/kernel-overlap",
+    of=("nsys",),
     advice="Record with --cuda-graph-trace=node to see the kernels; that makes the launches of graphs "
     "slower, so take times from the default trace.",
 )
@@ -59,6 +60,7 @@ def untraced_graphs(tables: Tables) -> Finding:
     "start-up",
     title="Start-up, warm-up and the end",
     book="nsys/quick-commands",
+    of=("nsys",),
     advice="They are left out of what is judged. For times of the whole run: run more steps, load what is "
     "needed later once before the loop.",
 )
@@ -99,6 +101,7 @@ def start_up(tables: Tables) -> Finding:
     "profiler-overhead",
     title="The profiler held the program up",
     book="foundations/measuring",
+    of=("nsys",),
     advice="Trace less (--trace=cuda,nvtx), sample less, record a shorter stretch; take speeds from a run "
     "without profiler.",
 )
@@ -134,6 +137,7 @@ def profiler_overhead(tables: Tables) -> Finding:
     "dropped-events",
     title="The profiler could not record everything",
     book="nsys/quick-commands",
+    of=("nsys",),
     advice="Read the messages; trace less or a shorter stretch, and flush more often "
     "(--cuda-flush-interval).",
 )

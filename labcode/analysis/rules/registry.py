@@ -5,7 +5,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -17,7 +17,30 @@ from labcode.errors import LabError
 from labcode.inputs import plain_file
 
 GROUP = "labcode.rules"
-_OWN = ("host", "idle", "copies", "gpu_work", "ranks", "small_work", "steady", "profile")
+TOGETHER = "together"  # a folder of few traces, which are opened as one report
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rules that judge the same: the modules that declare them, each by `rule`; what they are on, for lists
+    and messages."""
+
+    modules: tuple[str, ...]
+    title: str = ""
+    of: str = ""
+
+
+# A rule is declared where it is written: what stands in one of these modules is asked, in its order there.
+GROUPS: Mapping[str, Group] = {
+    "timelines": Group(
+        ("host", "idle", "copies", "gpu_work", "ranks", "small_work", "steady", "profile"),
+    ),
+    "counters": Group(("counters",), "more rules on captures with the GPU's own counters"),
+    "kineto": Group(("kineto",), "more rules on traces of torch.profiler"),
+    "ncu": Group(("ncu",), "rules on the launches of .ncu-rep files", " of .ncu-rep files"),
+    "power": Group(("power",), "rules on power logs", " of power logs"),
+    "ranks": Group(("many_ranks",), "rules on folders with a report for each rank", " of folders of ranks"),
+}
 
 
 @dataclass(frozen=True)
@@ -33,10 +56,15 @@ def rules_of(module: ModuleType) -> list[Rule[Any]]:
     return [value for value in vars(module).values() if isinstance(value, Rule)]
 
 
-def own_rules() -> list[Rule[Any]]:
-    """The lab's own rules."""
-    modules = (importlib.import_module(f"labcode.analysis.rules.{name}") for name in _OWN)
-    return [found for module in modules for found in rules_of(module)]
+def own_rules(group: str = "timelines", kind: str = "") -> list[Rule[Any]]:
+    """The lab's own rules of one of the `GROUPS`; of those the ones that judge a ``kind`` of files."""
+    modules = (importlib.import_module(f"labcode.analysis.rules.{name}") for name in GROUPS[group].modules)
+    return [found for module in modules for found in rules_of(module) if judges(found, kind)]
+
+
+def judges(one: Rule[Any], kind: str) -> bool:
+    """Whether a rule judges files of a kind; each judges some of '', which stands for any."""
+    return not (kind and one.of) or kind in one.of
 
 
 def all_rules(plugins: Iterable[EntryPoint] | None = None) -> tuple[list[Rule[Any]], list[BrokenPlugin]]:

@@ -109,10 +109,6 @@ class Machine:
         """Wait for the GPU."""
         self.counts["waits"] += 1
 
-    def cost_us(self) -> dict[str, float]:
-        """Microseconds by what was counted."""
-        return {name: count * COST_US[name] for name, count in self.counts.items()}
-
 
 def _next(tokens: Sequence[int]) -> int:
     """The token that follows: printable, or the end of about every ninth answer's tokens."""

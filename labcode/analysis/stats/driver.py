@@ -21,7 +21,7 @@ from labcode.analysis.stats.table import length, texts_of
 from labcode.analysis.stats.writer import write
 from labcode.errors import InputError, LabError, nearest
 from labcode.reports import FORMATS as KINDS
-from labcode.reports import able, expect, files_of, kind_of, reports_of_ranks
+from labcode.reports import TIMELINES, able, expect, files_of, kind_of, reports_of_ranks
 from labcode.show import CELLS, check_format, one_line
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def _checked(files: Sequence[Path], asked: Asked | Sequence[str], fmt: str) -> A
         if asked.scheduler is not None:
             expect(file, "stats --scheduler", "ranks")
         if asked.window is not None:
-            expect(file, "stats --window", "nsys", "kineto")
+            expect(file, "stats --window", *TIMELINES)
         shelf = shelf_at(file)
         check_names(shelf, asked.reports)
         if asked.beside is not None and shelf.beside is not None:

@@ -403,17 +403,21 @@ def write_flame(
         )
     with whole(output, reads=[file]) as part, open_timeline(file, "flame") as report:
         folded = profile(report, of=of, thread=thread, window=window)
-        kinds = KINDS if isinstance(report, NsysReport) else TRACE_KINDS
-        unit = "samples" if isinstance(report, NsysReport) else "ns"
+        kinds, unit = _told(report)
         part.write_bytes(write(folded, f"{file.name}: {kinds[of].partition(';')[0]}", unit))
     return output
+
+
+def _told(report: TimelineReport) -> tuple[Mapping[str, str], str]:
+    """What a report can be asked for, and what its profiles count."""
+    return (KINDS, "samples") if isinstance(report, NsysReport) else (TRACE_KINDS, "ns")
 
 
 def profile(
     report: TimelineReport, *, of: str = "python", thread: str | None = None, window: str | None = None
 ) -> pd.DataFrame:
     """The folded profile of a capture (see `write_flame`); `LabError` when it holds no such samples."""
-    kinds = KINDS if isinstance(report, NsysReport) else TRACE_KINDS
+    kinds, _ = _told(report)
     if of not in kinds:
         raise LabError(f"{report.path}: --of {of}: choose one of {', '.join(kinds)}")
     if isinstance(report, KinetoReport):

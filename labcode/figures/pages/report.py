@@ -33,7 +33,7 @@ from labcode.figures.pages.interactive import interactive_page
 from labcode.figures.style import render
 from labcode.figures.timeline.picture import timeline
 from labcode.outputs import whole
-from labcode.reports import files_of
+from labcode.reports import TIMELINES, files_of
 from labcode.show import one_line
 from labcode.store import repository_root
 
@@ -268,7 +268,7 @@ def _timeline(document: Document) -> tuple[str, str]:
 
 
 def _timeline_of(document: Document) -> Any:
-    return next((document.opened[kind][0] for kind in ("nsys", "kineto") if document.opened.get(kind)), None)
+    return next((document.opened[kind][0] for kind in TIMELINES if document.opened.get(kind)), None)
 
 
 def _pictures(document: Document, *, still: bool) -> dict[str, Iterator[dict[str, str]]]:

@@ -1,0 +1,52 @@
+"""How often the house asks of which kind a file is, outside of the formats: a record that only falls."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+from labcode.reports import Kind
+
+LABCODE = Path(__file__).resolve().parent.parent / "labcode"
+CLASSES = {
+    *("NsysReport", "KinetoReport", "NcuReport", "MemoryHistory", "PowerLog", "Launch", "Run", "TraceTables"),
+    *("TimelineReport", "LaunchesReport", "MemoryReport", "PowerReport"),
+}
+ASKED = 93  # a record: whoever asks less often lowers it; what a format can is declared in `labcode.reports`
+
+
+def questions(tree: ast.AST) -> Iterator[ast.AST]:
+    """`isinstance` of a report, a comparison of a kind with a format's name, a case of one."""
+    for node in ast.walk(tree):
+        inside = list(ast.walk(node))
+        words = {one.value for one in inside if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+        names = {getattr(one, "id", getattr(one, "attr", "")) for one in inside}
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+            if names & CLASSES:
+                yield node
+        elif isinstance(node, ast.Compare) and words & set(get_args(Kind)):
+            if any("kind" in name for name in names):
+                yield node
+        elif isinstance(node, ast.MatchValue) and words & set(get_args(Kind)):
+            yield node
+
+
+def test_the_counter_counts() -> None:
+    code = """
+if isinstance(report, NsysReport | int) or report.kind == "power" or one_kind in ("ncu", "nsys"):
+    match report.kind:
+        case "ranks": ...
+        case "copy": ...
+if isinstance(report, str) or kind == "kernel" or word == "power" or kind in TIMELINES: ...
+"""
+    assert len(list(questions(ast.parse(code)))) == 4
+
+
+def test_kinds_are_asked_for_no_more_often() -> None:
+    asked: dict[str, int] = {}
+    for path in sorted(LABCODE.rglob("*.py")):
+        roofs = path.name == "roofline.py"  # which are of memory, too
+        if path.relative_to(LABCODE).parts[0] != "reports" and not roofs:
+            found = sum(1 for _ in questions(ast.parse(path.read_text(encoding="utf-8"))))
+            asked |= {str(path.relative_to(LABCODE)): found} if found else {}
+    assert sum(asked.values()) <= ASKED, asked
