@@ -97,12 +97,13 @@ def pytest(python: Callable[..., object], *arguments: str) -> None:
 
 @session
 def tests(session: nox.Session) -> None:
-    """Run the tests of the lab's code; those marked gpu run where there is a GPU.
+    """Run the tests of the lab's code; those marked gpu run where there is a GPU, those marked slow at night.
 
     What comes after -- goes to pytest, and all tests are to be had there: nox -s tests -- tests/cuda -k sum.
     """
     python = environment(session, "dev", "-e", ".[book,dev]", TORCH)
-    pytest(python, *(session.posargs or [f"--ignore={path}" for path in CONTENT]))
+    ignored = [f"--ignore={path}" for path in CONTENT]
+    pytest(python, *(session.posargs or ["-m", "not slow", *ignored]))
 
 
 @session
@@ -142,7 +143,7 @@ def workflows(session: nox.Session) -> None:
 
 @session
 def nightly(session: nox.Session) -> None:
-    """Run the tests of the lab's code with twenty times as many made-up inputs: an hour or so."""
+    """Run the tests of the lab's code, slow ones too, with many more made-up inputs: an hour or so."""
     python = environment(session, "dev", "-e", ".[book,dev]", TORCH)
     ignored = [f"--ignore={path}" for path in CONTENT]
     pytest(python, "--hypothesis-profile=nightly", "-o", "timeout=3000", *ignored, *session.posargs)

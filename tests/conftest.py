@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 os.environ.pop("NOX_CURRENT_SESSION", None)  # else messages name commands for nox
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every program that tests start compiles the lab anew
 sys.dont_write_bytecode = False
-settings.register_profile("nightly", max_examples=2000, deadline=None)  # 20 times what others try
+settings.register_profile("nightly", max_examples=2000, deadline=None)
+settings.register_profile("change", max_examples=40, deadline=None)  # pandas' first call takes long
+settings.load_profile("change")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs in the background would be deaf to it
 
 

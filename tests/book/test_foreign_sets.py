@@ -70,7 +70,6 @@ def recorded(house: Path, name: str) -> dict[str, str]:
     ("gpu", "label", "sheet"),
     [
         ("NVIDIA GeForce RTX 4090", "GeForce RTX 4090", True),
-        ("NVIDIA B200", "B200", True),
         ("NVIDIA B9000 Unheard-of", "B9000 Unheard-of", False),
     ],
 )

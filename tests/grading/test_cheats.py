@@ -66,7 +66,6 @@ def test_the_cheats_that_pass_in_ones_own_run_are_those_that_are_named(tmp_path:
     assert len(found) <= MOST_BY_DEFAULT
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(bool(jail.missing()), reason=f"not run: {jail.missing()}")
 def test_no_cheat_passes_in_a_jail(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -69,7 +69,6 @@ def shown(tokens: list[Token]) -> str:
     )
 
 
-@settings(deadline=None)
 @given(NAMES)
 @example("<details>")
 @example("1.")
@@ -81,7 +80,6 @@ def test_markdown_shows_a_name_and_nothing_else(name: str) -> None:
     assert shown(tokens) == one_line(name)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(NAMES, NAMES), min_size=1, max_size=4), NAMES)
 def test_a_table_in_markdown_has_its_cells_and_no_more(rows: list[tuple[str, str]], head: str) -> None:
     cells = [[markdown(cell) for cell in row] for row in rows]
@@ -92,14 +90,12 @@ def test_a_table_in_markdown_has_its_cells_and_no_more(rows: list[tuple[str, str
     assert found == [one_line(cell) for row in ((head, "b"), *rows) for cell in row]
 
 
-@settings(deadline=None)
 @given(NAMES)
 def test_what_sites_link_by_themselves_is_code(name: str) -> None:
     texts = [token.content for token in leaves(PARSER.parse(markdown(name))) if token.type.startswith("text")]
     assert not re.search(r"@|://|\$|[#!]\d|\bwww\.", " ".join(texts), re.IGNORECASE)
 
 
-@settings(deadline=None)
 @given(NAMES)
 @example("\u2067a\u2069")
 def test_no_control_character_is_left(name: str) -> None:
@@ -131,7 +127,6 @@ class Texts(HTMLParser):
         self.text.append(data)
 
 
-@settings(deadline=None)
 @given(NAMES)
 def test_html_shows_a_name_and_nothing_else(name: str) -> None:
     page = Texts()
@@ -148,7 +143,6 @@ def test_a_table_in_html_escapes_its_cells_and_caption() -> None:
     assert text == f"<table>{caption}<thead>{head}</thead><tbody>{row}</tbody></table>"
 
 
-@settings(deadline=None)
 @given(st.recursive(NAMES | st.integers() | st.none(), st.lists))
 def test_data_of_a_page_are_what_they_were_but_for_controls(data: object) -> None:
     def seen(value: object) -> object:

@@ -74,6 +74,7 @@ def test_waiting_ends_at_the_first_failure(codes: list[int], expected: int) -> N
             process.wait()
 
 
+@pytest.mark.slow
 def test_torchrun_can_start_it(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

@@ -131,6 +131,7 @@ def test_ways_that_are_none(text: str, message: str, capsys: pytest.CaptureFixtu
     assert ended.value.code == 2 and message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_every_way_without_copy_engines_gives_the_same_losses(tmp_path: Path) -> None:
     names = [name + how for name in ("bucketed", "symmetric", "gathered") for how in ("", "+split")]
     ways = ",".join(["naive", "flat", *(f"{name}:0.01" for name in names)])

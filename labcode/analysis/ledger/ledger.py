@@ -23,7 +23,7 @@ from labcode.analysis.timeline.joins import named_like, spans
 from labcode.analysis.timeline.nvtx import NUMBER, labels
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, _dominant
 from labcode.reports.columns import Bools, Ints, Objects, unique
-from labcode.reports.frames import is_any
+from labcode.reports.frames import is_any, rows_of
 from labcode.reports.kineto.report import STEP, KinetoReport
 from labcode.reports.marks import MEASURED
 from labcode.reports.nsys.report import NsysReport
@@ -474,11 +474,11 @@ class _Idle:
     def _ranges(self, table: pd.DataFrame) -> tuple[list[str], list[float], Bools]:
         """The range that was innermost for most of each stretch, for which share; and whether it loads."""
         nvtx = self.view.nvtx
-        ended = nvtx[nvtx["end_ns"].notna() & (nvtx["pid"] == self.host.pid)]
-        ended = ended[(ended["event_type"] == "push_pop")]
+        own = nvtx["end_ns"].notna().to_numpy() & (nvtx["pid"] == self.host.pid).to_numpy()
+        ended = rows_of(nvtx, own & is_any(nvtx["event_type"], "push_pop"))
         if isinstance(self.view.report, KinetoReport):
             ended = ended[~ended["name"].str.startswith((STEP, "Optimizer."))]
-        ended = ended[ended["name"] != MEASURED]
+        ended = rows_of(ended, ~is_any(ended["name"], MEASURED))
         names, shares = [""] * len(table), [0.0] * len(table)
         loads = np.zeros(len(table), np.bool_)
         if not len(ended):

@@ -184,7 +184,7 @@ class Tables:
     def marked(self) -> bool:
         """Whether the program says itself what is to be judged."""
         ranges = self.nvtx
-        return bool(((labels(ranges) == MEASURED) & ranges["end_ns"].notna()).any())
+        return bool((is_any(labels(ranges), MEASURED) & ranges["end_ns"].notna()).any())
 
     # ---- the GPU
 

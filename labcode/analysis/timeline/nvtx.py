@@ -14,6 +14,7 @@ import pandas as pd
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, launch_rows
 from labcode.reports.columns import Ints
+from labcode.reports.frames import is_any, rows_of
 
 NUMBER = re.compile(r"(?:\s*[#:=]?\s*|_)\d+$")  # at the end of a name: step 3, step_3, ProfilerStep#3
 _MOST_PAIRS = 1 << 22  # (range, operation) pairs held in memory at once
@@ -31,7 +32,7 @@ def operation_of(name: str) -> str:
 def labels(nvtx: pd.DataFrame) -> pd.Series:
     """Names with their domain, ``domain:name``; just the name in the default domain."""
     names: pd.Series = nvtx["name"].rename(None)
-    some = (nvtx["domain"] != "").to_numpy()
+    some = ~is_any(nvtx["domain"], "")
     if some.any():
         names = names.copy()
         names[some] = nvtx["domain"][some] + ":" + nvtx["name"][some]
@@ -48,10 +49,12 @@ def cpu_ranges(nvtx: pd.DataFrame, open_until: int | None = None, *, nested: boo
     (the time outside all child ranges); start/end ranges stand alone: depth 0, no parent, no child. Without
     ``nested`` these four are left out.
     """
-    ranges = nvtx[nvtx["event_type"].isin(["push_pop", "start_end"])]
+    wanted = is_any(nvtx["event_type"], "push_pop", "start_end")
+    if open_until is None:
+        wanted &= nvtx["end_ns"].notna().to_numpy()
+    ranges = rows_of(nvtx, wanted)
     if open_until is not None:
         ranges = ranges.assign(end_ns=ranges["end_ns"].fillna(open_until))
-    ranges = ranges[ranges["end_ns"].notna()]
     table = pd.DataFrame(
         {
             "start_ns": ranges["start_ns"],
@@ -64,7 +67,9 @@ def cpu_ranges(nvtx: pd.DataFrame, open_until: int | None = None, *, nested: boo
         }
     )
     order = np.lexsort((-table["end_ns"].to_numpy(), table["start_ns"].to_numpy()))
-    table = table.iloc[order].reset_index(drop=True)
+    if (order[1:] < order[:-1]).any():
+        table = table.iloc[order]
+    table = table.reset_index(drop=True)
     table.insert(2, "duration_ns", duration_ns(table))
     return _nested(table) if nested else table
 
@@ -139,7 +144,7 @@ def _nested(table: pd.DataFrame) -> pd.DataFrame:
     """Adds depth, parent, child_count, self_ns."""
     count = len(table)
     parent = np.full(count, -1, np.int64)
-    stacked = np.flatnonzero((table["event_type"] == "push_pop").to_numpy())
+    stacked = np.flatnonzero(is_any(table["event_type"], "push_pop"))
     for where in table.iloc[stacked].groupby(["pid", "tid"]).indices.values():
         rows = stacked[where]
         around = intervals.parents(table["start_ns"].to_numpy()[rows], table["end_ns"].to_numpy()[rows])

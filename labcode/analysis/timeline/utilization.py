@@ -14,7 +14,7 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import extent, launch_rows, named_like, spans
 from labcode.analysis.timeline.nvtx import labels
 from labcode.reports.columns import Ints, unique
-from labcode.reports.frames import codes_of, rows_of
+from labcode.reports.frames import codes_of, is_any, rows_of
 
 Window = tuple[int, int]
 
@@ -91,7 +91,7 @@ def explain_gaps(
     shares = {name: np.zeros(count) for name in ("range_share", "call_share", "api_share", "sync_share")}
     start, end = spans(gaps)
     width = np.maximum(end - start, 1)
-    ended = nvtx[nvtx["end_ns"].notna() & (nvtx["event_type"] == "push_pop")]
+    ended = rows_of(nvtx, nvtx["end_ns"].notna().to_numpy() & is_any(nvtx["event_type"], "push_pop"))
     ranges = ended.assign(end_ns=ended["end_ns"].astype("int64"), label=labels(ended))
     columns = ["pid", "tid", "start_ns", "end_ns"]
     by_thread = dict(iter(_met(ranges[[*columns, "label"]], start, end).groupby(["pid", "tid"])))

@@ -18,6 +18,7 @@ import pandas as pd
 from labcode.ending import Closing
 from labcode.reports.columns import Column, Ints, Objects, joined, named, numbered, objects, unique
 from labcode.reports.frames import frame as _frame
+from labcode.reports.frames import is_any
 from labcode.reports.marks import MEASURED
 from labcode.reports.nsys import schema
 from labcode.reports.nsys import stacks as nsys_python
@@ -464,10 +465,10 @@ class NsysReport(Closing):
             return self.source.window
         ranges = self.nvtx()
         domain, _, name = MEASURED.partition(":")
-        plain = (ranges["domain"] == "") & (ranges["name"] == MEASURED)
-        measured = ranges[
-            ((ranges["domain"] == domain) & (ranges["name"] == name) | plain) & ranges["end_ns"].notna()
-        ]
+        own = is_any(ranges["domain"], domain) & is_any(ranges["name"], name)
+        plain = is_any(ranges["name"], MEASURED) & is_any(ranges["domain"], "")
+        measured = ranges[own | plain]
+        measured = measured[measured["end_ns"].notna()]
         if len(measured):
             return int(measured["start_ns"].min()), int(measured["end_ns"].max())
         first, last = [], []
@@ -519,8 +520,7 @@ class NsysReport(Closing):
 
     def _domains(self, pid: Ints, domain: Column) -> Objects:
         """Names of NVTX domains: a number is a name within its process only."""
-        created = f"eventType = {schema.DOMAIN_CREATED}"
-        raw, texts = self.source.rows(schema.NVTX, ("globalTid", "domainId", "textId"), ("text",), created)
+        raw, texts = self.source.domains()
         names = self._nvtx_texts(raw["textId"], texts["text"])
         known = dict(
             zip(zip(pid_of(raw["globalTid"].values), raw["domainId"].values, strict=True), names, strict=True)

@@ -89,6 +89,11 @@ class Source:
         """A column of texts as codes into distinct texts; -1: missing."""
         return self.rows(table, (), (column,), where)[1][column]
 
+    def domains(self) -> Found:
+        """Who made NVTX domains, their numbers and names; read once."""
+        columns, created = ("globalTid", "domainId", "textId"), f"eventType = {schema.DOMAIN_CREATED}"
+        return self.once("domains", lambda: self.rows(schema.NVTX, columns, ("text",), created))
+
     def rows(self, table: str, columns: Sequence[str], texts: Sequence[str], where: str = "") -> Found:
         """Columns as `ints` has them and columns as `texts` has them, read at once."""
         if self.window is None or not _is_cut(table) or not self.has_columns(table, ("start",)):

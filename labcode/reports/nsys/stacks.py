@@ -181,7 +181,10 @@ def _python_stacks(source: Source, kind: Kind) -> tuple[pd.DataFrame, pd.DataFra
     if not source.has_columns(schema.NVTX, ("jsonText",)):
         _warn_of_missing_payloads(source, kind)
         return _tables(source, kind, [], [], [], [], [])
-    raw, own = source.rows(schema.NVTX, ("start", "globalTid"), ("jsonText",), wanted)
+    raw, own = source.once(  # of both kinds
+        "marks' payloads",
+        lambda: source.rows(schema.NVTX, ("start", "globalTid"), ("jsonText",), wanted),
+    )
     codes, texts = own["jsonText"]
     there = np.flatnonzero(codes >= 0)
     raw, codes = {name: column.take(there) for name, column in raw.items()}, codes[there]
@@ -287,9 +290,7 @@ def _parse(text: str, kind: Kind) -> tuple[str, _Frames] | None:
 
 def _warn_of_missing_payloads(source: Source, kind: Kind) -> None:
     """Say so when the program was sampled but the export does not hold what was seen."""
-    created = f"eventType = {schema.DOMAIN_CREATED}"
-    domains = set(source.texts(schema.NVTX, "text", created)[1])
-    ids = source.ints(schema.NVTX, ("textId",), created)["textId"]
-    domains |= set(source.strings(ids)[1])
+    raw, own = source.domains()
+    domains = {*own["text"][1], *source.strings(raw["textId"])[1]}
     if domains & {_TITLES[kind], "Python Backtrace"}:
         source.warn(f"Python stacks were recorded, but this export does not hold them: {_RE_EXPORT}")

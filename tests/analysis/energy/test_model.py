@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labcode.analysis.energy import efficiency, model
@@ -128,7 +128,6 @@ def test_how_often_a_sensor_is_updated() -> None:
     assert table.loc["average power", "changes"] == 0 and np.isnan(table.loc["average power", "update_ms"])
 
 
-@settings(max_examples=50, deadline=None)
 @given(phase_s=st.floats(0, 0.1), duty=st.floats(0.1, 0.9), honest=st.booleans())
 def test_a_sensor_that_sees_everything_is_right(phase_s: float, duty: float, honest: bool) -> None:
     load = Load.square(700, 100, 0.05, 10.0, duty)

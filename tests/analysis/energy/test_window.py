@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labcode.analysis.energy.sensor import Load, Sensor
@@ -17,7 +17,6 @@ def read(load: Load, sensor: Sensor, period_s: float = 0.02, seconds: float = 12
     return sensor.samples(load, np.arange(0, seconds, period_s) * S)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     watts=st.lists(st.floats(50, 700), min_size=2, max_size=20),
     update_s=st.sampled_from([0.02, 0.1, 0.25]),

@@ -10,7 +10,7 @@ from labcode.analysis.rules import driver
 from labcode.workloads.models.big_export import make_big_export
 from tests.support.growth import time_growth
 
-FEW, MANY = 60_000, 240_000
+FEW, MANY = 40_000, 160_000
 MOST_BYTES = 600  # of Python and numpy, an operation
 
 

@@ -377,7 +377,10 @@ JUNK = st.sampled_from(
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(  # each makes a trace and asks everything of it
+    max_examples=settings().max_examples // 5,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(data=st.data())
 def test_whatever_a_trace_holds_ends_in_tables_or_one_line(data: st.DataObject, tmp_path: Path) -> None:
     (path,) = traces.training(tmp_path, steps=2, layers=1)

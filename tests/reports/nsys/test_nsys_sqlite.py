@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labcode.errors import InputError
@@ -86,7 +86,6 @@ def expected(path: Path, columns: Sequence[str] = "ab", where: str = "") -> Tabl
     return {name: [row[place] for row in rows] for place, name in enumerate(columns)}
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     rows=st.lists(st.tuples(NUMBERS, TEXTS, st.floats(allow_nan=False), NUMBERS), max_size=60),
     page_size=st.sampled_from([512, 1024, 4096, 65536]),
@@ -332,7 +331,6 @@ def codes(texts: Sequence[bytes], between: bytes, seen: dict[bytes, int]) -> lis
     return found
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     texts=st.lists(
         st.one_of(
