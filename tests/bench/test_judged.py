@@ -10,7 +10,6 @@ from labcode.bench import diagnosis
 from labcode.store import repository_root
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("held", ["h100", "h200"])
 def test_the_cases_are_judged_as_the_page_says(tmp_path: Path, held: str) -> None:
     made = tmp_path / "judged.json"

@@ -32,7 +32,6 @@ def results(index: Path, questions: list[str]) -> list[list[dict[str, Any]]]:
 
 
 @needs_node
-@pytest.mark.slow
 def test_questions_of_users_lead_to_their_pages(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "tests.book.search_index", tmp_path], cwd=REPOSITORY, check=True)
     wanted = tomllib.loads(QUESTIONS.read_text(encoding="utf-8"))["pages"]
