@@ -80,7 +80,8 @@ def _svg(
         try:
             look(drawn)
             narrow = narrow_of(drawn)
-            return figure_bytes(drawn, "svg").decode(), narrow and figure_bytes(narrow, "svg").decode()
+            wide = figure_bytes(drawn, "svg").decode()
+            return wide, None if narrow is None else figure_bytes(narrow, "svg").decode()
         finally:
             _forget(drawn)
 

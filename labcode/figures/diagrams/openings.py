@@ -373,4 +373,4 @@ def _wrapped(one: Box) -> Box:
             lines[-1] = longer
         else:
             lines.append(word)
-    return (start, end, "\n".join(lines), *rest)  # type: ignore[return-value]
+    return (start, end, "\n".join(lines), *rest)
