@@ -57,6 +57,8 @@ _ON_PAPER = """
       .map((e) => Number(e.tagName[1])),
     told: [...document.querySelectorAll("summary")].filter(seen).map((e) => e.textContent.trim())
       .filter((text) => text.startsWith("Show code")),
+    cut: [...document.querySelectorAll("main pre")]
+      .filter((e) => seen(e) && e.scrollWidth > e.clientWidth + 1).length,
     doubled: [...document.querySelectorAll("main img.only-dark")].filter(seen).length,
   };
 })()
@@ -160,6 +162,8 @@ def check_paper(tab: Browser, address: str, pages: list[str]) -> list[str]:
         if any(after > before + 1 for before, after in itertools.pairwise(levels)):
             found.append(f"{page}: on paper a level of headings is left out")
         found += [f"{page}: on paper {text!r}" for text in sorted(set(seen["told"]))]
+        if seen["cut"]:
+            found.append(f"{page}: on paper {seen['cut']} pieces of code end at the edge")
         if seen["doubled"]:
             found.append(f"{page}: on paper {seen['doubled']} pictures twice")
     tab.call("Emulation.setEmulatedMedia", media="")
