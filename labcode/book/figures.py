@@ -48,7 +48,8 @@ def figure(
 def figure_content(
     drawing: Callable[..., Figure] | Figure, *, alt: str, caption: str | None, data: Table | None = None
 ) -> dict[str, Any]:
-    """What `figure` shows: light, dark (SVG), png (none for the web alone), alt, caption; and what of it
+    """What `figure` shows: light, dark (SVG), both once more for narrow screens where the drawing has such a
+    form, png (none for the web alone), alt, caption; and what of it
     ``differs`` from its source."""
     alt = " ".join(alt.split())
     if len(alt) < _SHORTEST_ALT:
@@ -56,9 +57,12 @@ def figure_content(
     from labcode.figures.sources import check
 
     read: list[Checked] = []
+    light, narrow_light = _svg(drawing, "light", lambda drawn: read.append(check(drawn, data)))
+    dark, narrow_dark = _svg(drawing, "dark") if callable(drawing) else (None, None)
     return {
-        "light": _svg(drawing, "light", lambda drawn: read.append(check(drawn, data))),
-        "dark": _svg(drawing, "dark") if callable(drawing) else None,
+        "light": light,
+        "dark": dark,
+        "narrow": [narrow_light, narrow_dark] if narrow_light and narrow_dark else None,
         "png": None if os.environ.get(display.WEB_ALONE) else _png(drawing),
         "alt": alt,
         "caption": caption or "",
@@ -68,14 +72,16 @@ def figure_content(
 
 def _svg(
     drawing: Callable[..., Figure] | Figure, mode: Mode, look: Callable[[Figure], None] = lambda _: None
-) -> str:
-    from labcode.figures.style import figure_bytes, style
+) -> tuple[str, str | None]:
+    from labcode.figures.style import figure_bytes, narrow_of, style
 
     with style(mode):
         drawn = _drawn(drawing, mode)
         try:
             look(drawn)
-            return figure_bytes(drawn, "svg").decode()
+            narrow = narrow_of(drawn)
+            wide = figure_bytes(drawn, "svg").decode()
+            return wide, None if narrow is None else figure_bytes(narrow, "svg").decode()
         finally:
             _forget(drawn)
 

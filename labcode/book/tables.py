@@ -147,6 +147,8 @@ def _cell(value: Any, fmt: Format | None) -> str:
 
 def _split_unit(name: str) -> tuple[str, str]:
     for suffix, unit in units_of.SUFFIXES.items():
+        if name.endswith("_per_s") and suffix == "_s":  # a rate of something without a unit here is no time
+            continue
         if name.endswith(suffix) and len(name) > len(suffix):
             return name.removesuffix(suffix).replace("_", " "), unit
     return name.replace("_", " "), ""

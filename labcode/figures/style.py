@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, ParamSpec
+from weakref import WeakKeyDictionary
 
 import matplotlib
 import numpy as np
@@ -274,6 +275,20 @@ def styled(draw: Callable[Parameters, Figure]) -> Callable[Parameters, Figure]:
             return draw(*args, **kwargs)
 
     return wrapper
+
+
+_narrow: WeakKeyDictionary[Figure, Callable[[], Figure]] = WeakKeyDictionary()
+
+
+def with_narrow(figure: Figure, draw: Callable[[], Figure]) -> Figure:
+    """A figure that knows how the same is drawn for narrow screens."""
+    _narrow[figure] = draw
+    return figure
+
+
+def narrow_of(figure: Figure) -> Figure | None:
+    """The same for narrow screens, where the figure has such a form; call it inside the same style()."""
+    return _narrow[figure]() if figure in _narrow else None
 
 
 def figure_bytes(figure: Figure, format: Literal["svg", "png", "pdf"] = "svg") -> bytes:

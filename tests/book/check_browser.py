@@ -200,7 +200,7 @@ def complaints(events: list[dict[str, Any]], host: str) -> list[str]:
 
 def check(folder: Path, shots: Path | None = None, only: str = "") -> list[str]:
     """All complaints about the pages of a folder, each with its page and view."""
-    from tests.book.check_layout import complaints_about_page
+    from tests.book.check_layout import complaints_about_opening, complaints_about_page
 
     path = find_browser()
     if path is None:
@@ -222,6 +222,8 @@ def check(folder: Path, shots: Path | None = None, only: str = "") -> list[str]:
                 )
                 if (theme, width) == VIEWS[0] and not page.startswith("reference/api/"):
                     said += complaints_about_page(tab, folder)
+                if width < 600 and not page.startswith("reference/api/"):
+                    said += complaints_about_opening(tab, folder)
                 for text in [*complaints(tab.events, host), *said]:
                     found.setdefault(f"{page}: {text}", []).append(f"{theme} {width}")
                 if shots is not None:
@@ -252,15 +254,18 @@ def check_use(folder: Path) -> list[str]:
 
 
 def check_look(folder: Path) -> list[str]:
-    """Complaints about the front page, switches, the first key, and paper (`tests.book.check_layout`)."""
+    """Complaints about the front page, switches, the first key, and paper (`tests.book.check_layout`), and
+    about answers that are far from the front page (`tests.book.clicks`).
+    """
     from tests.book.check_layout import check_door, check_first_key, check_paper, check_switches
+    from tests.book.clicks import check_tasks
 
     path = find_browser()
     assert path is not None
     pages = sorted(page.relative_to(folder).as_posix() for page in folder.rglob("*.html"))
     with served(folder) as host, browser(path) as chromium, new_tab(chromium) as tab:
         found = check_door(tab, host) + check_switches(tab, host, "nsys/timeline-basics.html")
-        found += check_first_key(tab, host, "nsys/timeline-basics.html")
+        found += check_first_key(tab, host, "nsys/timeline-basics.html") + check_tasks(folder)
         return found + check_paper(tab, host, [page for page in pages if not page.startswith("_")])
 
 

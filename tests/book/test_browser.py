@@ -73,3 +73,11 @@ def test_late_pictures_many_claims_and_small_type_are_found(tmp_path, above, cla
     body = f'<div style="height: {above}px"></div><div style="overflow-x: auto">{image}</div>{boxes}{more}'
     found = complaints(tmp_path, body)
     assert [text for text in said if text not in found] == [] and (said != []) == (found != "")
+
+
+def test_an_opening_that_a_phone_shows_in_part_or_small_is_found(tmp_path):
+    picture(tmp_path, 340)
+    image = '<img class="lab-wide" src="drawn.svg" alt="A drawing" style="width: WIDTHpx">'
+    image = f'<div style="overflow-x: auto">{image}</div>'
+    assert "opens with a picture of 700 pixels in" in complaints(tmp_path, image.replace("WIDTH", "700"))
+    assert "opens with small type in drawn.svg" in complaints(tmp_path, image.replace("WIDTH", "300"))

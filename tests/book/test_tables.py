@@ -17,6 +17,8 @@ def test_units_of_column_names_stand_in_the_header():
         ("idle share", "", True),
     ]
     assert build(pd.DataFrame({"rate_gb_per_s": [1.5]}), None, **NOTHING).columns[0].unit == "GB/s"
+    rate = build(pd.DataFrame({"tflop_per_s": [1.5]}), None, **NOTHING).columns[0]
+    assert (rate.label, rate.unit) == ("tflop per s", "")
 
 
 def test_cells_are_formatted_and_missing_ones_say_so():

@@ -164,6 +164,8 @@ def _take_out(node: nodes.Element) -> None:
     """Remove an answer, and what stood around it alone."""
     parent = node.parent
     parent.remove(node)
+    if getattr(parent.parent, "attributes", {}).get("nb_element") == "mime_bundle":
+        parent.parent.children = [parent]  # without the text for notebooks, which would be shown instead
     while isinstance(parent, nodes.container) and not parent.children and parent.parent is not None:
         parent, empty = parent.parent, parent
         parent.remove(empty)

@@ -187,6 +187,12 @@ def figure_nodes(content: dict[str, Any], renderer: NbElementRenderer) -> list[n
         images.append(_image(renderer, content["dark"].encode(), "svg", content["alt"], "only-dark"))
     else:
         light["classes"].append("lab-figure-on-white")
+    if content.get("narrow"):
+        for image in images:
+            image["classes"].append("lab-wide")
+        for drawn_narrow, theme in zip(content["narrow"], ("only-light", "only-dark"), strict=True):
+            image = _image(renderer, drawn_narrow.encode(), "svg", content["alt"], theme, "lab-narrow")
+            images.append(image)
     frame = nodes.container(classes=["lab-figure-frame"])
     frame.extend(images)
     web = nodes.figure(classes=["lab-figure"])

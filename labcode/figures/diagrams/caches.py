@@ -70,7 +70,7 @@ def shares() -> Figure:
         )
 
     for top, words in (
-        (0.42, "a block a sequence: the longest one decides"),
+        (0.42, "one block per sequence: the longest one decides"),
         (1.82, "parts of equal length, two rounds: better, with a last round of few"),
         (3.22, "equal shares: every block ends at the same time"),
     ):

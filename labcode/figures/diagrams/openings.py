@@ -4,14 +4,19 @@ They hold no data and no measured number, and nothing that answers a prediction:
 their order.
 """
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from labcode.figures.diagrams.sketch import BOX_IN, box, canvas, lane, shade
-from labcode.figures.style import styled
+from labcode.figures.diagrams.sketch import BOX_IN, box, canvas, lane, shade, text
+from labcode.figures.style import styled, width_in, with_narrow
 
 LEFT, RIGHT = 1.35, 7.4
 _UNITS = 10.0  # of a row's length
 _ROW_IN, _TOP_IN = 0.36, 0.24
+NARROW_IN = 3.6  # what a phone shows without scrolling, its type as large as elsewhere
+_MARGIN_IN, _LINES_IN = 0.04, 0.38  # beside the rows; of a box with two lines
+NARROW_UNIT_IN = (NARROW_IN - 2 * _MARGIN_IN) / _UNITS
+NARROW_ROOM_IN = 0.03  # beside words in a box
 
 Box = tuple[float, float, str, str] | tuple[float, float, str, str, float]  # from, to, words, role, height
 Rows = tuple[tuple[str, tuple[Box, ...]], ...]
@@ -151,7 +156,7 @@ OPENINGS: dict[str, Rows] = {
                 (5.5, 9, "waits", WAITS),
             ),
         ),
-        ("scheduler", _repeated("issue", "improved", 0, 1, 4, 5, 8, 9, length=0.9)),
+        ("scheduler", _repeated("issue", "improved", 0, 1, 4, 5, 8, 9, length=0.98)),
     ),
     "compute/sum": (
         ("numbers", _chain(*"abcdefgh", role="kernel")),
@@ -172,7 +177,7 @@ OPENINGS: dict[str, Rows] = {
         ("uses joules for", _chain("operations", "bytes that move", "waiting", role="kernel")),
     ),
     "foundations/measuring": (
-        ("CPU", ((0, 0.7, "clock", "cpu"), (0.7, 2.7, "launch", "launch"), (2.7, 3.4, "clock", "cpu"))),
+        ("CPU", ((0, 1, "clock", "cpu"), (1, 2.7, "launch", "launch"), (2.7, 3.7, "clock", "cpu"))),
         ("GPU", ((0, 2.3, "", WAITS), (2.3, 10, "the kernel that was to be timed", "kernel"))),
     ),
     "lm/attention": (
@@ -187,13 +192,13 @@ OPENINGS: dict[str, Rows] = {
         (
             "fp32",
             (
-                (0, 0.6, "sign", "idle"),
-                (0.6, 3, "8 bits of exponent", "series1"),
-                (3, 10, "23 of fraction", "series3"),
+                (0, 0.8, "sign", "idle"),
+                (0.8, 3.2, "8 bits of exponent", "series1"),
+                (3.2, 10, "23 of fraction", "series3"),
             ),
         ),
-        ("TF32", ((0, 0.6, "", "idle"), (0.6, 3, "8", "series1"), (3, 6.04, "10", "series3"))),
-        ("bf16", ((0, 0.6, "", "idle"), (0.6, 3, "8", "series1"), (3, 5.13, "7", "series3"))),
+        ("TF32", ((0, 0.8, "", "idle"), (0.8, 3.2, "8", "series1"), (3.2, 6.16, "10", "series3"))),
+        ("bf16", ((0, 0.8, "", "idle"), (0.8, 3.2, "8", "series1"), (3.2, 5.27, "7", "series3"))),
     ),
     "nsys/gpu-metrics": (
         ("the timeline", ((0, 5, "kernel", "kernel"), (5, 10, "kernel", "kernel"))),
@@ -210,7 +215,7 @@ OPENINGS: dict[str, Rows] = {
             ((0, 3.2, "copy in", "h2d"), (3.2, 6.6, "kernel", "kernel"), (6.6, 9.8, "copy out", "d2h")),
         ),
         ("in pieces", _repeated("in", "h2d", 0, 1, 2, 3, length=0.95)),
-        ("", _repeated("kernel", "kernel", 1, 2.1, 3.2, 4.3, length=1.05)),
+        ("", _repeated("kernel", "kernel", 1, 2.1, 3.2, 4.3, length=1.09)),
         ("", _repeated("out", "d2h", 2.1, 3.2, 4.3, 5.4, length=0.95)),
     ),
     "nsys/multi-gpu": (
@@ -248,7 +253,7 @@ OPENINGS: dict[str, Rows] = {
         (
             "GPU",
             tuple(
-                (0.7 + 1.5 * n, 1.95 + 1.5 * n, word, "kernel")
+                (0.7 + 1.5 * n, 2.05 + 1.5 * n, word, "kernel")
                 for n, word in enumerate(("matmul", "cast", "norm", "GELU", "add", "matmul"))
             ),
         ),
@@ -284,7 +289,7 @@ OPENINGS: dict[str, Rows] = {
     ),
     "lm/llama-one-gpu": (
         ("as found", ((0, 3.2, "matmuls", "kernel"), (3.2, 10, "bytes moved in between", "h2d"))),
-        ("mended", ((0, 3.2, "matmuls", "kernel"), (3.2, 4.2, "", "h2d"), (4.2, 5.2, "?", WAITS))),
+        ("fixed", ((0, 3.2, "matmuls", "kernel"), (3.2, 4.2, "", "h2d"), (4.2, 5.2, "?", WAITS))),
     ),
     "lm/llama-two-gpus": (
         ("GPU 0", ((0, 6, "half of the batch", "kernel"), (6, 7.5, "what shows", WAITS))),
@@ -296,6 +301,10 @@ OPENINGS: dict[str, Rows] = {
     "reference/two-gpus": (
         ("one GPU", ((0, 4, "multiprocessors", "kernel"), (4.2, 10, "memory", "h2d"))),
         ("the other", ((0, 4, "multiprocessors", "kernel"), (4.2, 8.2, "memory", "h2d"))),
+    ),
+    "scaling/baseline": (
+        ("one GPU", ((0, 10, "the whole batch", "kernel"),)),
+        ("one of eight", ((0, 1.25, "", "kernel"), (1.25, 2.25, "?", WAITS))),
     ),
     "scaling/communication": (
         ("a small tensor", ((0, 2.5, "calls, hops", "call"), (2.5, 2.8, "", "nccl"))),
@@ -316,17 +325,52 @@ OPENINGS: dict[str, Rows] = {
 
 @styled
 def opening(page: str) -> Figure:
-    """What a page opens with."""
+    """What a page opens with; on narrow screens the same rows, with their names above them."""
     rows = OPENINGS[page]
     figure, axes = canvas(2 * _TOP_IN + _ROW_IN * (len(rows) - 1))
-    unit = (RIGHT - LEFT - 0.1) / _UNITS
     for number, (label, boxes) in enumerate(rows):
         y = _TOP_IN + _ROW_IN * number
         lane(axes, y, label, LEFT, RIGHT)
-        for start, end, words, role, *height in boxes:
-            left, right = (LEFT + 0.1 + unit * place for place in (start, end))
-            if role == WAITS:
-                shade(axes, left, right, y, words)
-            else:
-                box(axes, left, right, y, words, role, height=height[0] if height else BOX_IN)
+        for one in boxes:
+            _draw(axes, one, y, LEFT + 0.1, (RIGHT - LEFT - 0.1) / _UNITS)
+    return with_narrow(figure, lambda: _narrow(page))
+
+
+def _narrow(page: str) -> Figure:
+    rows = [(label, [_wrapped(one) for one in boxes]) for label, boxes in OPENINGS[page]]
+    heights = [max([BOX_IN, *(_LINES_IN for _, _, words, *_ in boxes if "\n" in words)]) for _, boxes in rows]
+    figure, axes = canvas(sum(heights) + sum(_gap(label) for label, _ in rows) + _MARGIN_IN, NARROW_IN)
+    y = 0.0
+    for (label, boxes), height in zip(rows, heights, strict=True):
+        y += _gap(label)
+        text(axes, _MARGIN_IN, y - 0.12, label)
+        for one in boxes:
+            _draw(axes, one, y + height / 2, _MARGIN_IN, NARROW_UNIT_IN, height)
+        y += height
     return figure
+
+
+def _gap(label: str) -> float:
+    return 0.3 if label else 0.06
+
+
+def _draw(axes: Axes, one: Box, y: float, left: float, unit: float, height: float = BOX_IN) -> None:
+    start, end, words, role, *own = one
+    first, last = left + unit * start, left + unit * end
+    if role == WAITS:
+        shade(axes, first, last, y, words, height=height)
+    else:
+        box(axes, first, last, y, words, role, height=own[0] if own else height)
+
+
+def _wrapped(one: Box) -> Box:
+    """A box with its words on as many lines as its narrow form needs."""
+    start, end, words, *rest = one
+    lines = [""]
+    for word in words.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if width_in(longer) <= NARROW_UNIT_IN * (end - start) - NARROW_ROOM_IN or not lines[-1]:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return (start, end, "\n".join(lines), *rest)

@@ -18,12 +18,12 @@ BOX_IN = 0.26
 GAP_IN = 0.012
 
 
-def canvas(height: float) -> tuple[Figure, Axes]:
+def canvas(height: float, width: float = WIDTH_IN) -> tuple[Figure, Axes]:
     """An empty drawing of that height in inches; y grows downwards."""
-    figure = Figure(figsize=(WIDTH_IN, height))
+    figure = Figure(figsize=(width, height))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
-    axes.set_xlim(0, WIDTH_IN)
+    axes.set_xlim(0, width)
     axes.set_ylim(height, 0)
     return figure, axes
 

@@ -5,8 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from labcode.figures.diagrams.openings import LEFT, OPENINGS, RIGHT, opening
-from labcode.figures.style import TEXT_PT, style, width_in
+from labcode.figures.diagrams.openings import (
+    LEFT,
+    NARROW_IN,
+    NARROW_ROOM_IN,
+    NARROW_UNIT_IN,
+    OPENINGS,
+    RIGHT,
+    _wrapped,
+    opening,
+)
+from labcode.figures.style import TEXT_PT, narrow_of, style, width_in
 from tests.figures.reading import assert_readable
 
 BOOK = Path(__file__).parents[3] / "book"
@@ -33,6 +42,20 @@ def test_words_fit_and_boxes_stay_inside(page):
     with style("light"):
         drawn = opening(page)
         assert drawn.get_size_inches()[1] < 2
+        assert_readable(drawn)
+
+
+@pytest.mark.parametrize("page", OPENINGS)
+def test_on_phones_words_keep_their_size_and_fit(page):
+    for _, boxes in OPENINGS[page]:
+        for start, end, words, *_ in map(_wrapped, boxes):
+            lines = words.split("\n")
+            assert len(lines) <= 2 and max(map(width_in, lines)) <= NARROW_UNIT_IN * (end - start) - (
+                NARROW_ROOM_IN if words else 0
+            ), words
+    with style("light"):
+        drawn = narrow_of(opening(page))
+        assert drawn is not None and drawn.get_size_inches()[0] == NARROW_IN
         assert_readable(drawn)
 
 
