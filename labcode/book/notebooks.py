@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from labcode import __version__, store
-from labcode.book import display
+from labcode.book import display, notebook_text, provenance
 from labcode.book.sphinx import kept
 from labcode.errors import InputError
 
@@ -32,7 +32,7 @@ except importlib.metadata.PackageNotFoundError:
 if have != "{version}":
     wheel = "{address}profiling_lab-{version}-py3-none-any.whl"
     pip = [sys.executable, "-m", "pip", "install", "--quiet"]
-    subprocess.run([*pip, f"profiling-lab[book] @ {{wheel}}"], check=True)
+    subprocess.run([*pip, f"profiling-lab[notebook] @ {{wheel}}"], check=True)
 home = Path("profiling-lab-{version}").absolute()
 for name, sha256 in files.items():
     path = home / name
@@ -46,12 +46,11 @@ for name, sha256 in files.items():
     path.write_bytes(data)
 os.environ.update(LABCODE_SETS=str(home / "captures"), LABCODE_CAPTURES="{set_name}")
 """
-_GLUED = re.compile(r"\{glue:text\}`([^`]+)`")
 
 
-def export(pages: Path, cache: Path, target: Path) -> list[Path]:
+def export(pages: Path, cache: Path, target: Path, set_name: str, published: str = "") -> list[Path]:
     """Write every page with cells as an executed notebook to ``target``, which is replaced; returns the
-    files.
+    files. ``published`` is where the pages are on the web, for links to those without cells.
 
     ``cache`` is the execution cache that the last build filled. Measured numbers stand in the text; the
     book's own representations are left out, since the plain ones beside them are what a notebook program can
@@ -59,11 +58,13 @@ def export(pages: Path, cache: Path, target: Path) -> list[Path]:
     """
     return [
         _write(notebook, target / page.relative_to(pages).with_suffix(".ipynb"))
-        for page, notebook in _filled(pages, cache, target)
+        for page, notebook in _filled(pages, cache, target, set_name, published)
     ]
 
 
-def to_run(pages: Path, cache: Path, target: Path, address: str, set_name: str) -> list[Path]:
+def to_run(
+    pages: Path, cache: Path, target: Path, address: str, set_name: str, published: str = ""
+) -> list[Path]:
     """Write every page with cells as a notebook without outputs that fetches what it needs from ``address``.
 
     There lie, as a release has them, the wheel and ``captures/``. Returns the files; ``target`` is replaced.
@@ -71,14 +72,14 @@ def to_run(pages: Path, cache: Path, target: Path, address: str, set_name: str) 
     from nbformat.v4 import new_code_cell
 
     written = []
-    for page, notebook in _filled(pages, cache, target):
+    for page, notebook in _filled(pages, cache, target, set_name, published):
         for cell in notebook.cells:
             if cell.cell_type == "code":
                 cell.outputs, cell.execution_count = [], None
         files = needed(page.read_text(encoding="utf-8"), set_name)
         listed = "{\n" + "".join(f"    {name!r}: {sha!r},\n" for name, sha in sorted(files.items())) + "}"
         cell = _SET_UP.format(version=__version__, files=listed, address=address, set_name=set_name)
-        notebook.cells.insert(0, new_code_cell(cell))  # type: ignore[no-untyped-call]
+        notebook.cells.insert(0, new_code_cell(cell, id="set-up"))  # type: ignore[no-untyped-call]
         written.append(_write(notebook, target / page.relative_to(pages).with_suffix(".ipynb")))
     return written
 
@@ -106,8 +107,10 @@ def address_of(text: str) -> str:
     return text.rstrip("/") + "/" if text else ""
 
 
-def _filled(pages: Path, cache: Path, target: Path) -> Iterator[tuple[Path, Any]]:
-    """Each page with cells, and its notebook with plain outputs and the measured numbers in its text."""
+def _filled(
+    pages: Path, cache: Path, target: Path, set_name: str, published: str
+) -> Iterator[tuple[Path, Any]]:
+    """Each page with cells, and its notebook with plain outputs and plain text, measured numbers in it."""
     import nbformat
     from myst_nb.core.read import read_myst_markdown_notebook
     from myst_parser.config.main import MdParserConfig
@@ -122,7 +125,7 @@ def _filled(pages: Path, cache: Path, target: Path) -> Iterator[tuple[Path, Any]
         if kept.fill(cache, notebook) is None:  # a page that is executed whenever it is read
             last = cache.parents[1] / "jupyter_execute" / page.relative_to(pages).with_suffix(".ipynb")
             notebook = nbformat.read(last, as_version=4)  # type: ignore[no-untyped-call]
-        _plain(notebook)
+        _plain(notebook, page, pages, set_name, published)
         yield page, notebook
 
 
@@ -134,19 +137,31 @@ def _write(notebook: Any, path: Path) -> Path:
     return path
 
 
-def _plain(notebook: Any) -> None:
-    """Take the book's own representations out of a notebook, and put glued values into its text."""
-    values: dict[str, str] = {}
+def _plain(notebook: Any, page: Path, pages: Path, set_name: str, published: str) -> None:
+    """Take the book's own representations out of a notebook, and put what was measured into its text."""
+    from nbformat.v4 import new_markdown_cell
+
+    values, answers = dict[str, str](), dict[str, tuple[str, str]]()
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if not _take_value(output, values)]
+            cell.outputs = [
+                output
+                for output in cell.outputs
+                if not (_take_value(output, values) or _take_answer(output, answers, set_name))
+            ]
             for output in cell.outputs:
                 data = output.get("data", {})
                 for mime in [name for name in data if name.startswith(_OWN_MIME)]:
                     del data[mime]
+    known = notebook_text.Page(page, pages, set_name, published, values, answers)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = _GLUED.sub(lambda match: values.get(match[1], match[0]), cell.source)
+            cell.source = notebook_text.plain(known, cell.source)
+    notebook.cells = [cell for cell in notebook.cells if cell.source]
+    if listed := notebook_text.sources(known):
+        notebook.cells.append(new_markdown_cell(listed))  # type: ignore[no-untyped-call]
+    for number, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{number}"  # random otherwise, and another one in each build
 
 
 def _take_value(output: Any, values: dict[str, str]) -> bool:
@@ -156,4 +171,14 @@ def _take_value(output: Any, values: dict[str, str]) -> bool:
     if name is None or text is None:
         return False
     values[name] = str(ast.literal_eval(text))
+    return True
+
+
+def _take_answer(output: Any, answers: dict[str, tuple[str, str]], set_name: str) -> bool:
+    """Keep a question's answer, with the GPU it is of, of an output that only gives one; whether it does."""
+    content = output.get("data", {}).get(display.ANSWER_MIME)
+    if content is None:
+        return False
+    lender = store.holder(set_name, content["borrowed"][0]).name if content["borrowed"] else set_name
+    answers[content["key"]] = content["shown"], provenance.set_labels().get(lender, lender)
     return True
