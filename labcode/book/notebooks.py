@@ -17,8 +17,11 @@ from labcode.book.sphinx import kept
 from labcode.errors import InputError
 
 _OWN_MIME = "application/vnd.labcode."
-FILES = "LABCODE_FILES"  # the address of the wheel and of captures/, as a release has them
+FILES = "LABCODE_FILES"  # the address of the wheel, and of captures/ and what else pages read
 _USED = re.compile(r"^`{3,}\{captures-used\}((?: [\w-]+)+)", re.MULTILINE)
+_EVERYWHERE = re.compile(r"\bbook\.(?:recorded|traced|counted|metered)\((?:\"(\w+)\")?")
+_EVERY_SET = "\n:every-set:\n"
+_JUDGED = '"benchmarks"'  # the folder, as a cell names it
 _SET_UP = """\
 # Installs labcode {version} and fetches this page's captures, each checked by its hash. It needs no GPU.
 import hashlib, importlib.metadata, os, subprocess, sys, urllib.request
@@ -44,7 +47,7 @@ for name, sha256 in files.items():
         raise SystemExit(f"{{name}}: not the file that this notebook was made for; fetch the notebook again")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
-os.environ.update(LABCODE_SETS=str(home / "captures"), LABCODE_CAPTURES="{set_name}")
+os.environ.update(LABCODE_HOME=str(home), LABCODE_CAPTURES="{set_name}")
 """
 
 
@@ -67,7 +70,8 @@ def to_run(
 ) -> list[Path]:
     """Write every page with cells as a notebook without outputs that fetches what it needs from ``address``.
 
-    There lie, as a release has them, the wheel and ``captures/``. Returns the files; ``target`` is replaced.
+    There lie the wheel and, as in the repository, ``captures/``, ``cuda/`` and ``benchmarks/``. Returns the
+    files; ``target`` is replaced.
     """
     from nbformat.v4 import new_code_cell
 
@@ -76,7 +80,7 @@ def to_run(
         for cell in notebook.cells:
             if cell.cell_type == "code":
                 cell.outputs, cell.execution_count = [], None
-        files = needed(page.read_text(encoding="utf-8"), set_name)
+        files = needed(page.read_text(encoding="utf-8"), set_name, pages.parent)
         listed = "{\n" + "".join(f"    {name!r}: {sha!r},\n" for name, sha in sorted(files.items())) + "}"
         cell = _SET_UP.format(version=__version__, files=listed, address=address, set_name=set_name)
         notebook.cells.insert(0, new_code_cell(cell, id="set-up"))  # type: ignore[no-untyped-call]
@@ -84,20 +88,45 @@ def to_run(
     return written
 
 
-def needed(page: str, set_name: str) -> dict[str, str]:
-    """The files of captures that a page's text says it reads, below the repository, with their SHA-256."""
+def needed(page: str, set_name: str, root: Path) -> dict[str, str]:
+    """The files that the cells of a page read, below the repository at ``root``, with their SHA-256.
+
+    They are those of the captures that its text says it uses, of the current set and, where it looks at every
+    set, of all of them; the CUDA sources behind these captures; and verdicts that were judged.
+    """
     found: dict[str, str] = {}
     names = [name for used in _USED.findall(page) for name in used.split()]
     own = store.load_set(set_name)
     holders = {name: store.holder(set_name, name) for name in names}
-    for captures in {held.name: held for held in (own, *holders.values())}.values():
-        found[f"captures/{captures.name}/manifest.json"] = store.file_sha256(captures.path / "manifest.json")
-    for name, captures in holders.items():
-        absent = captures.absent(name)
-        for file in captures.experiment(name).files:
-            if file not in absent:
-                found[f"captures/{captures.name}/{name}/{file.name}"] = file.sha256
+    taken = [(captures, name) for name, captures in holders.items()]
+    sets = [own, *holders.values()]
+    if everywhere := names if _EVERY_SET in page else _looked_at_everywhere(page, names):
+        others = [store.load_set(name) for name in store.list_sets()]
+        taken += [(captures, name) for captures in others for name in everywhere]
+        sets += others
+    for captures in {one.name: one for one in sets}.values():
+        for path in (captures.path / "manifest.json", store.claims_path(captures.name)):
+            if path.is_file() and (path.name == "manifest.json" or _EVERY_SET in page):
+                found[f"captures/{captures.name}/{path.name}"] = store.file_sha256(path)
+    for captures, name in taken:
+        if name in captures.experiments:
+            absent = captures.absent(name)
+            for file in captures.experiment(name).files:
+                if file not in absent:
+                    found[f"captures/{captures.name}/{name}/{file.name}"] = file.sha256
+    sources = {source for name in names for source in holders[name].experiment(name).sources}
+    paths = [root / source for source in sources if source.startswith("cuda/")]
+    if _JUDGED in page:
+        paths += (root / "benchmarks" / "diagnosis").glob("*.*")
+    for path in filter(Path.is_file, paths):
+        found[path.relative_to(root).as_posix()] = store.file_sha256(path)
     return found
+
+
+def _looked_at_everywhere(page: str, names: list[str]) -> list[str]:
+    """The experiments that a page's cells read of every set: those that a call names, or all of them."""
+    called = _EVERYWHERE.findall(page)
+    return [name for name in names if name in called or "" in called]
 
 
 def address_of(text: str) -> str:

@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from labcode import store
 from labcode.book import notebooks
 from labcode.book.build import BUILD_FOLDER, NOTEBOOKS, build
 
@@ -103,10 +102,11 @@ def environment(folder: Path) -> Path:
 
 
 def release(folder: Path) -> str:
-    """Lay out the wheel and the captures as a release has them; the address."""
+    """Lay out the wheel, the captures and what else pages read; the address."""
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), "."]
     subprocess.run(command, cwd=ROOT, check=True)
-    (folder / "captures").symlink_to(store.sets_root().resolve())
+    for name in ("benchmarks", "captures", "cuda"):
+        (folder / name).symlink_to(ROOT / name)
     return folder.as_uri()
 
 
