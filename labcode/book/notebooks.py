@@ -115,7 +115,8 @@ def needed(page: str, set_name: str, root: Path) -> dict[str, str]:
                 if file not in absent:
                     found[f"captures/{captures.name}/{name}/{file.name}"] = file.sha256
     sources = {source for name in names for source in holders[name].experiment(name).sources}
-    paths = [root / source for source in sources if source.startswith("cuda/")]
+    folders = {(root / source).parent for source in sources if source.startswith("cuda/")}
+    paths = [path for folder in folders for path in folder.glob("*.*")]
     if _JUDGED in page:
         paths += (root / "benchmarks" / "diagnosis").glob("*.*")
     for path in filter(Path.is_file, paths):
