@@ -218,6 +218,13 @@ def notebooks(session: nox.Session) -> None:
 
 
 @session
+def elsewhere(session: nox.Session) -> None:
+    """Run every page's notebook from a wheel and a folder of captures, in a new environment: half an hour."""
+    python = environment(session, "book", "-e", ".[book]")
+    python("-m", "tests.book.check_notebooks", *session.posargs)
+
+
+@session
 def pdf(session: nox.Session) -> None:
     """Make a PDF of the book (needs latexmk and xelatex)."""
     if missing := [name for name in ("latexmk", "xelatex") if shutil.which(name) is None]:

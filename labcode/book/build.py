@@ -88,7 +88,8 @@ def _pages(root: Path, *, strict: bool) -> int:
     shutil.rmtree(target, ignore_errors=True)  # of a build that knew an address
     if address:
         set_name = store.current_set()
-        notebooks.to_run(root / _PAGE_FOLDER, _cache(root, set_name, web=True), target, address, set_name)
+        cache = _cache(root, set_name, web=True)
+        notebooks.to_run(root / _PAGE_FOLDER, cache, target, address, set_name, _published(root))
     if strict and (broken := links.broken_links(folder)):
         print("\n".join(broken), file=sys.stderr)
         return 1
@@ -142,9 +143,17 @@ def _notebooks(root: Path, set_name: str) -> list[Path]:
     """Write the executed notebook of every page into ``_build/notebooks``."""
     from labcode.book import notebooks
 
-    return notebooks.export(
-        root / _PAGE_FOLDER, _cache(root, set_name, web=False), root / BUILD_FOLDER / "notebooks"
-    )
+    pages, cache = root / _PAGE_FOLDER, _cache(root, set_name, web=False)
+    return notebooks.export(pages, cache, root / BUILD_FOLDER / "notebooks", set_name, _published(root))
+
+
+def _published(root: Path) -> str:
+    """Where the pages are on the web, as `conf.py` says it to them; empty where nobody says."""
+    from labcode.book.sphinx import publishing
+
+    citation = root / "CITATION.cff"
+    text = citation.read_text(encoding="utf-8") if citation.is_file() else ""
+    return publishing.place_of(text, os.environ.get("LABCODE_EDITION", "")).pages
 
 
 def _cache(root: Path, set_name: str, *, web: bool) -> Path:

@@ -299,7 +299,9 @@ def compare(
 
 def timeline(
     file: Annotated[Path, typer.Argument(help="An nsys export, a report, or a trace of torch.profiler.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="X.svg, X.html, X.json or X.json.gz.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="X.svg, X.html, X.pftrace, X.json or X.json.gz.")
+    ],
     window: Annotated[
         str | None, typer.Option("--window", help="Part to draw: a range's name, step#3, 10ms..25ms, or all.")
     ] = None,

@@ -11,6 +11,7 @@ import errno
 import hashlib
 import io
 import json
+import os
 import platform
 import re
 import shutil
@@ -27,6 +28,9 @@ from labcode.outputs import private_folder, whole
 from labcode.show import byte_text
 from labcode.store import file_sha256, repository_root
 from labcode.tools import ToolResult, run_tool
+
+LONG_AGO = 315_532_800  # 1980, the first year that archives of all kinds can say
+
 
 MACHINES = ("x86_64", "aarch64")
 _TOP = "kit"
@@ -266,8 +270,9 @@ def _pack(tar_file: Path, files: dict[str, Path], about: bytes) -> None:
 
 
 def neutral(info: tarfile.TarInfo) -> tarfile.TarInfo:
-    """A member without its owner; of its mode only whether it is a program."""
+    """A member without its owner and its date; of its mode only whether it is a program."""
     info.uid = info.gid = 0
+    info.mtime = int(os.environ.get("SOURCE_DATE_EPOCH") or LONG_AGO)
     info.uname = info.gname = ""
     info.mode = 0o755 if info.mode & 0o100 else 0o644
     return info

@@ -48,7 +48,10 @@ def members() -> dict[str, Path | bytes]:
 
 
 def write(output: Path) -> str:
-    """Write the copy, whole or not at all; one line that says so."""
+    """Write the copy, whole or not at all; one line that says so.
+
+    Of one state of the checkout it is the same, byte for byte: ``SOURCE_DATE_EPOCH`` is its date.
+    """
     if output.suffix != ".tar":
         raise LabError(f"{output}: the copy's name must end in .tar")
     with whole(output) as made, tarfile.open(made, "w", format=tarfile.PAX_FORMAT) as tar:
@@ -58,6 +61,6 @@ def write(output: Path) -> str:
                 tar.add(content, info.name, filter=neutral)
             else:
                 info.size = len(content)
-                tar.addfile(info, io.BytesIO(content))
+                tar.addfile(neutral(info), io.BytesIO(content))
     size = output.stat().st_size / 1e6
     return f"{output}: {size:,.1f} MB, {len(catalogue.EXERCISES)} exercises, their solutions sealed"

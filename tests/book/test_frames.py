@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 pytest.importorskip("bokeh")
 
 from labcode import book
-from labcode.book import display, frames
+from labcode.book import display
 from labcode.book.build import build
+from labcode.book.sphinx import framing
 from labcode.figures.pages.interactive import assemble, bokeh_script
 from tests.book.check_browser import Browser, complaints, served
 from tests.book.test_build import HEADER, INDEX, REPOSITORY, house, html, write_page
@@ -74,13 +75,13 @@ def test_an_output_holds_the_page_without_bokeh_and_gives_it_back(
     content = bundle[display.INTERACTIVE_MIME]
     assert len(content["page"]) < 40_000 < len(bokeh_script())
     assert content["figure"]["alt"] == ALT and bundle["image/png"] == content["figure"]["png"]
-    name = frames.write_page(tmp_path / "made", content)
+    name = framing.write_page(tmp_path / "made", content)
     assert re.fullmatch(r"page-[0-9a-f]{12}\.html", name)
     page = (tmp_path / "made" / name).read_text(encoding="utf-8")
     (script,) = re.findall(r'<script src="(bokeh-[0-9a-f]{12}\.js)"></script>', page)
     assert (tmp_path / "made" / script).read_text(encoding="utf-8") == bokeh_script()
     assert len(list((tmp_path / "made").iterdir())) == 2
-    assert frames.write_page(tmp_path / "made", content) == name
+    assert framing.write_page(tmp_path / "made", content) == name
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,12 @@ def _pairs() -> Iterator[Pair]:
         yield Pair(
             f"{name}:timeline",
             _reads(
-                generate, "timeline", "FILE", "-o", "OUT/a.svg||OUT/a.html||OUT/a.json||OUT/a.json.gz", *here
+                generate,
+                "timeline",
+                "FILE",
+                "-o",
+                "OUT/a.svg||OUT/a.html||OUT/a.json.gz||OUT/a.pftrace",
+                *here,
             ),
             count // 2,
         )

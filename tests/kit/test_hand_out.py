@@ -94,6 +94,22 @@ def test_a_copy_grades_and_its_seal_stays_shut_to_answers(
     assert re.search("opened 0 of [2-9]", cheat)
 
 
+def test_a_copy_made_twice_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    made = list[bytes]()
+    for date in (1, 2):
+        file = tmp_path / "a.py"
+        file.write_text("pass\n")
+        os.utime(file, (date, date))
+        held: dict[str, Path | bytes] = {"a.py": file, "b.py": b"pass\n"}
+        monkeypatch.setattr(hand_out, "members", lambda held=held: held)
+        hand_out.write(tmp_path / f"{date}.tar")
+        made.append((tmp_path / f"{date}.tar").read_bytes())
+    assert made[0] == made[1]
+    with tarfile.open(tmp_path / "1.tar") as tar:
+        assert {one.mtime for one in tar.getmembers()} == {1700000000}
+
+
 def test_a_damaged_seal_is_named(tmp_path: Path) -> None:
     (tmp_path / "solutions").mkdir()
     for content in (b"no seal", sealed.seal({"a.py": ROOT / "conf.py"})[:-40]):

@@ -47,7 +47,7 @@ def exercise_card(exercise: Exercise) -> nodes.container:
     stars = "★" * exercise.stars + "☆" * (MAX_STARS - exercise.stars)
     facts += nodes.inline(text=stars, classes=["lab-stars"])
     facts += nodes.Text(
-        f" {exercise.stars} of {MAX_STARS} stars · about {exercise.minutes} minutes · {_needs(exercise)}"
+        f" {exercise.stars} of {MAX_STARS} stars · about {exercise.minutes} minutes · {needs_text(exercise)}"
     )
     card += facts
     summary = nodes.paragraph()
@@ -92,7 +92,8 @@ def _to_chapter(exercise: Exercise, page: str) -> nodes.Node:
     return link
 
 
-def _needs(exercise: Exercise) -> str:
+def needs_text(exercise: Exercise) -> str:
+    """Whether an exercise, or some of its parts, needs something."""
     if not exercise.needs:
         return "needs no GPU"
     some = "some parts need" if exercise.needs_nothing else "needs"

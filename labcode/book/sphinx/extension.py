@@ -22,7 +22,6 @@ from sphinx.jinja2glue import BuiltinTemplateLoader
 from sphinx.util.nodes import find_pending_xref_condition
 
 from labcode import __version__
-from labcode.book import frames
 from labcode.book.sphinx import (
     calculator,
     citations,
@@ -30,6 +29,7 @@ from labcode.book.sphinx import (
     execution,
     failing,
     folding,
+    framing,
     lighter,
     mathml,
     paper,
@@ -100,7 +100,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", _prepare_caches)
     app.connect("doctree-read", _leave_foreign_names)
     mathml.register(app)
-    frames.register(app)
+    framing.register(app)
     register_directives(app)
     roles.register(app)
     teaching.register(app)

@@ -15,7 +15,7 @@ from docutils import nodes
 from sphinx import addnodes
 
 from labcode.book import display
-from labcode.book.frames import frame_nodes
+from labcode.book.sphinx.framing import frame_nodes
 from labcode.show import visible
 from labcode.store import Claim
 

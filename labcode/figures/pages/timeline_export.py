@@ -1,8 +1,9 @@
-"""`labcode timeline`: a capture and a file name in; its timeline as SVG, HTML page or Chrome trace out.
+"""`labcode timeline`: a capture and a file name in; its timeline as SVG, HTML page or trace out.
 
 The suffix of the output decides: ``.svg`` a picture, ``.html`` a page to zoom and search
-(`labcode.figures.pages.interactive`), ``.json`` or ``.json.gz`` a trace for Perfetto
-(`labcode.figures.timeline.chrome_trace`).
+(`labcode.figures.pages.interactive`), ``.json`` or ``.json.gz`` a trace in Chrome's format
+(`labcode.figures.timeline.chrome_trace`), ``.pftrace`` one in
+Perfetto's (`labcode.figures.timeline.perfetto`).
 """
 
 import gzip
@@ -20,6 +21,7 @@ from labcode.figures.pages.interactive import interactive_page
 from labcode.figures.pages.ranks import write_ranks
 from labcode.figures.style import render
 from labcode.figures.timeline.chrome_trace import write_chrome_trace
+from labcode.figures.timeline.perfetto import write_pftrace
 from labcode.figures.timeline.picture import timeline
 from labcode.figures.timeline.rows import Window
 from labcode.outputs import whole
@@ -29,7 +31,7 @@ from labcode.reports.report import TimelineReport
 
 __all__ = ["SUFFIXES", "choose_window", "write_timeline"]
 
-SUFFIXES = (".svg", ".html", ".json")
+SUFFIXES = (".svg", ".html", ".pftrace", ".json")
 
 
 def write_timeline(
@@ -88,7 +90,7 @@ def draw_timeline(file: Path, output: Path, window: str | None, _: str | None) -
     return output
 
 
-# ---- the three kinds of files
+# ---- the kinds of files
 
 _Writer = Callable[[TimelineReport, Window, str, Path], None]
 
@@ -97,7 +99,12 @@ def _writer(output: Path) -> _Writer:
     name = output.name.lower()
     if name.endswith(".json.gz"):
         return _write_trace
-    writers = {".svg": _write_picture, ".html": _write_page, ".json": _write_trace}
+    writers = {
+        ".svg": _write_picture,
+        ".html": _write_page,
+        ".json": _write_trace,
+        ".pftrace": _write_pftrace,
+    }
     suffix = output.suffix.lower()
     if suffix not in writers:
         raise LabError(
@@ -126,8 +133,17 @@ def _write_trace(report: TimelineReport, window: Window, name: str, output: Path
         else:
             with _text(stream) as text:
                 count = write_chrome_trace(report, text, window=window)
-        if not count:
-            raise LabError(f"{report.path}: no events in this window; choose another one")
+        _some(report, count)
+
+
+def _write_pftrace(report: TimelineReport, window: Window, name: str, output: Path) -> None:
+    with output.open("wb") as stream:
+        _some(report, write_pftrace(report, stream, window=window))
+
+
+def _some(report: TimelineReport, count: int) -> None:
+    if not count:
+        raise LabError(f"{report.path}: no events in this window; choose another one")
 
 
 @contextmanager

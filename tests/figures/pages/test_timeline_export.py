@@ -52,12 +52,12 @@ def test_a_trace_plain_and_packed(capture, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["x.png", "x", "x.gz", ".json"])
-def test_an_unknown_suffix_names_the_three(capture, tmp_path, name):
-    with pytest.raises(LabError, match=r"is not a kind of timeline; .* \.svg, \.html or \.json"):
+def test_an_unknown_suffix_names_the_others(capture, tmp_path, name):
+    with pytest.raises(LabError, match=r"is not a kind of timeline; .* \.svg, \.html, \.pftrace or \.json"):
         write_timeline(capture, tmp_path / name)
 
 
-@pytest.mark.parametrize("suffix", [".svg", ".html", ".json", ".json.gz"])
+@pytest.mark.parametrize("suffix", [".svg", ".html", ".json", ".json.gz", ".pftrace"])
 def test_without_events_there_is_no_file(tmp_path, suffix):
     empty = make_export(tmp_path / "empty.sqlite")
     with pytest.raises(LabError, match=r"empty\.sqlite: no events to draw"):
