@@ -20,6 +20,7 @@ from labcode import store
 from labcode.book import provenance
 from labcode.book.sphinx import calculator
 from labcode.book.sphinx.directives import needs_text
+from labcode.book.sphinx.publishing import OF_THIS_COPY
 from labcode.errors import InputError
 from labcode.grading import catalogue
 from labcode.grading.needs import in_words
@@ -287,12 +288,13 @@ def _link(page: Page, text: str, to: str, *, picture: bool) -> str:
     said = said or _heading(page, there)
     if not name:
         return said
-    if _CELLS in there:
+    inside = target.relative_to(page.folder.resolve())
+    if _CELLS in there and inside.with_suffix("").as_posix() not in OF_THIS_COPY:
         return f"[{said}]({Path(name).with_suffix('.ipynb').as_posix()})"
     if not page.published:
         return said
-    inside = target.relative_to(page.folder.resolve()).with_suffix(".html").as_posix()
-    return f"[{said}]({page.published}{inside}{'#' + anchor if anchor else ''})"
+    address = page.published + inside.with_suffix(".html").as_posix()
+    return f"[{said}]({address}{'#' + anchor if anchor else ''})"
 
 
 def _heading(page: Page, text: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from labcode import __version__, store
 from labcode.book import display, notebook_text, provenance
 from labcode.book.sphinx import kept
+from labcode.book.sphinx.publishing import OF_THIS_COPY
 from labcode.errors import InputError
 
 _OWN_MIME = "application/vnd.labcode."
@@ -70,13 +71,15 @@ def to_run(
 ) -> list[Path]:
     """Write every page with cells as a notebook without outputs that fetches what it needs from ``address``.
 
-    There lie the wheel and, as in the repository, ``captures/``, ``cuda/`` and ``benchmarks/``. Returns the
-    files; ``target`` is replaced.
+    There lie the wheel and, as in the repository, ``captures/``, ``cuda/`` and ``benchmarks/``. Pages
+    `OF_THIS_COPY` are left out. Returns the files; ``target`` is replaced.
     """
     from nbformat.v4 import new_code_cell
 
     written = []
     for page, notebook in _filled(pages, cache, target, set_name, published):
+        if page.relative_to(pages).with_suffix("").as_posix() in OF_THIS_COPY:
+            continue
         for cell in notebook.cells:
             if cell.cell_type == "code":
                 cell.outputs, cell.execution_count = [], None

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from labcode.book import notebook_text
+from labcode.book.sphinx import publishing
 from labcode.errors import InputError
 
 BOOK = Path(__file__).parents[2] / "book"
@@ -82,3 +83,11 @@ def test_notebooks_can_show_what_pages_with_cells_say():
             found = set(re.findall(r"^ *[`:]{3,} *\{([\w:-]+)\}", text, re.MULTILINE))
             unknown += [(path.name, name) for name in found - notebook_text.SHOWN - {"code-cell"}]
     assert unknown == []
+
+
+def test_pages_on_this_copy_are_linked_where_they_are_published(tmp_path):
+    pages = [BOOK / f"{name}.md" for name in publishing.OF_THIS_COPY]
+    assert all("{code-cell}" in page.read_text(encoding="utf-8") for page in pages)
+    page = notebook_text.Page(BOOK / "index.md", BOOK, "h200", published="https://book/")
+    made = notebook_text.plain(page, "[it](reference/licenses.md), [that](nsys/patterns.md)")
+    assert made == "[it](https://book/reference/licenses.html), [that](nsys/patterns.ipynb)"

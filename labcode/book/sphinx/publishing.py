@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 FEED = "feed.xml"
+# Pages on this copy of the book and on whole sets of captures, which a notebook elsewhere does not have.
+OF_THIS_COPY = frozenset({"reference/licenses", "reference/two-gpus", "start/instructor"})
 CARD = "card.png"
 _BRANCH = "main"
 _HOSTS = re.compile(r"https://(?:www\.)?git(?:hub|lab)\.com/")  # those whose links the theme knows
@@ -245,7 +247,7 @@ def _describe(
     context["lab_captured"] = captured(doctree)
     source = Path(app.env.doc2path(pagename))
     has_cells = source.is_file() and "{code-cell}" in source.read_text(encoding="utf-8")
-    context["lab_notebook"] = bool(config.labcode_files) and has_cells
+    context["lab_notebook"] = bool(config.labcode_files) and has_cells and pagename not in OF_THIS_COPY
     name, address = other_edition(config.labcode_place, config.labcode_edition, config.labcode_releases)
     if name:
         context["lab_edition"] = config.labcode_edition
