@@ -15,6 +15,7 @@ from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.utilization import idle_gaps
 from labcode.errors import LabError
 from labcode.reports.columns import Ints
+from labcode.reports.ncu.launch import Launch
 
 MUCH = 0.2  # of the window: less idle time, or less copying, is not what bounds it
 LONG_NS = 100_000  # a gap that no launch explains: the program was elsewhere
@@ -51,6 +52,11 @@ def of_timeline(ops: pd.DataFrame, window: tuple[int, int]) -> dict[str, float]:
             }
         )
     return {str(name): float(value) for name, value in pd.DataFrame(shares).mean().items()}
+
+
+def of_launch(launch: Launch) -> dict[str, float]:
+    """Shares of their peaks that a launch reached by Nsight Compute: ``sm`` and ``memory``."""
+    return {"sm": launch.number("compute_pct") / 100, "memory": launch.number("memory_pct") / 100}
 
 
 def name_timeline(evidence: Evidence) -> str:

@@ -205,7 +205,7 @@ def _shared(rows: pd.DataFrame) -> pd.Series:
 def _kernel_details(rows: pd.DataFrame) -> list[str]:
     columns = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
     return [
-        f"{name}\ngrid {a} × {b} × {c}, block {d} × {e} × {f}, {registers} registers a thread"
+        f"{name}\ngrid {a} × {b} × {c}, block {d} × {e} × {f}, {registers} registers per thread"
         + (f", {number(shared / 1024)} KiB shared" if shared else "")
         for name, a, b, c, d, e, f, registers, shared in zip(
             *(rows[column].to_list() for column in ("name", *columns, "registers_per_thread")),
