@@ -18,6 +18,8 @@ ASKED = 93  # a record: whoever asks less often lowers it; what a format can is 
 def questions(tree: ast.AST) -> Iterator[ast.AST]:
     """`isinstance` of a report, a comparison of a kind with a format's name, a case of one."""
     for node in ast.walk(tree):
+        if not isinstance(node, ast.Call | ast.Compare | ast.MatchValue):
+            continue
         inside = list(ast.walk(node))
         words = {one.value for one in inside if isinstance(one, ast.Constant) and isinstance(one.value, str)}
         names = {getattr(one, "id", getattr(one, "attr", "")) for one in inside}

@@ -45,7 +45,8 @@ def build(
         raise LabError(f"book: {what!r} is nothing to build; there are {', '.join(KINDS)}")
     if importlib.util.find_spec("sphinx") is None or importlib.util.find_spec("myst_nb") is None:
         raise ToolError(
-            "book: Sphinx is not installed; use `nox -s book`, or pip install -c constraints.txt -e '.[book]'"
+            "book: Sphinx is not installed; in a checkout of the lab use `nox -s book`, or "
+            "pip install -c constraints.txt -e '.[book]'"
         )
     root = store.repository_root()
     if not (root / "conf.py").is_file():

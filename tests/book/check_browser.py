@@ -13,6 +13,7 @@ import base64
 import functools
 import http.server
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -199,40 +201,43 @@ def complaints(events: list[dict[str, Any]], host: str) -> list[str]:
 
 
 def check(folder: Path, shots: Path | None = None, only: str = "") -> list[str]:
-    """All complaints about the pages of a folder, each with its page and view."""
+    """All complaints about the pages of a folder, each with its page and views."""
+    found: dict[str, list[str]] = {}
+    look = functools.partial(_see, folder, shots, only)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # a browser of its own for each view
+        for view, told in zip(VIEWS, pool.map(look, VIEWS), strict=True):
+            for text in told:
+                found.setdefault(text, []).append("{} {}".format(*view))
+    return [f"{text} ({', '.join(views)})" for text, views in found.items()]
+
+
+def _see(folder: Path, shots: Path | None, only: str, view: tuple[str, int]) -> list[str]:
+    """Complaints about the pages of a folder in one view."""
     from tests.book.check_layout import complaints_about_opening, complaints_about_page
 
     path = find_browser()
     if path is None:
         raise FileNotFoundError("no Chromium on this machine")
     pages = sorted(page.relative_to(folder).as_posix() for page in folder.rglob("*.html"))
-    pages = [page for page in pages if not page.startswith("_") and only in page]
-    found: dict[str, list[str]] = {}
+    theme, width = view
+    found = []
     with served(folder) as host, browser(path) as chromium, new_tab(chromium) as tab:
-        for theme, width in VIEWS:
-            tab.scheme(theme)
-            tab.size(width)
-            for page in pages:
-                tab.open(f"{host}/{page}")
-                said = tab.evaluate(EXAMINE)
-                said += (
-                    []
-                    if tab.evaluate("document.documentElement.dataset.theme") == theme
-                    else ["theme ignored"]
-                )
-                if (theme, width) == VIEWS[0] and not page.startswith("reference/api/"):
-                    said += complaints_about_page(tab, folder)
-                if width < 600 and not page.startswith("reference/api/"):
-                    said += complaints_about_opening(tab, folder)
-                for text in [*complaints(tab.events, host), *said]:
-                    found.setdefault(f"{page}: {text}", []).append(f"{theme} {width}")
-                if shots is not None:
-                    _shoot(
-                        tab,
-                        shots / f"{page.removesuffix('.html').replace('/', '-')}-{theme}-{width}.png",
-                        width,
-                    )
-    return [f"{text} ({', '.join(views)})" for text, views in found.items()]
+        tab.scheme(theme)
+        tab.size(width)
+        for page in (page for page in pages if not page.startswith("_") and only in page):
+            tab.open(f"{host}/{page}")
+            said = tab.evaluate(EXAMINE)
+            if tab.evaluate("document.documentElement.dataset.theme") != theme:
+                said.append("theme ignored")
+            if view == VIEWS[0] and not page.startswith("reference/api/"):
+                said += complaints_about_page(tab, folder)
+            if width < 600 and not page.startswith("reference/api/"):
+                said += complaints_about_opening(tab, folder)
+            found += [f"{page}: {text}" for text in [*complaints(tab.events, host), *said]]
+            if shots is not None:
+                name = f"{page.removesuffix('.html').replace('/', '-')}-{theme}-{width}.png"
+                _shoot(tab, shots / name, width)
+    return found
 
 
 def check_use(folder: Path) -> list[str]:
@@ -289,7 +294,9 @@ def main() -> int:
     given = parser.parse_args()
     found = check(given.folder, given.shots, given.only)
     if not given.only:
-        found += check_use(given.folder) + check_look(given.folder)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for more in pool.map(lambda asked: asked(given.folder), (check_use, check_look)):
+                found += more
     for line in found:
         print(line)
     print(f"{len(found)} complaints")
