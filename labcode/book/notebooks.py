@@ -21,7 +21,6 @@ _OWN_MIME = "application/vnd.labcode."
 FILES = "LABCODE_FILES"  # the address of the wheel, and of captures/ and what else pages read
 _USED = re.compile(r"^`{3,}\{captures-used\}((?: [\w-]+)+)", re.MULTILINE)
 _EVERYWHERE = re.compile(r"\bbook\.(?:recorded|traced|counted|metered)\((?:\"(\w+)\")?")
-_EVERY_SET = "\n:every-set:\n"
 _JUDGED = '"benchmarks"'  # the folder, as a cell names it
 _SET_UP = """\
 # Installs labcode {version} and fetches this page's captures, each checked by its hash. It needs no GPU.
@@ -103,14 +102,12 @@ def needed(page: str, set_name: str, root: Path) -> dict[str, str]:
     holders = {name: store.holder(set_name, name) for name in names}
     taken = [(captures, name) for name, captures in holders.items()]
     sets = [own, *holders.values()]
-    if everywhere := names if _EVERY_SET in page else _looked_at_everywhere(page, names):
+    if everywhere := _looked_at_everywhere(page, names):
         others = [store.load_set(name) for name in store.list_sets()]
         taken += [(captures, name) for captures in others for name in everywhere]
         sets += others
     for captures in {one.name: one for one in sets}.values():
-        for path in (captures.path / "manifest.json", store.claims_path(captures.name)):
-            if path.is_file() and (path.name == "manifest.json" or _EVERY_SET in page):
-                found[f"captures/{captures.name}/{path.name}"] = store.file_sha256(path)
+        found[f"captures/{captures.name}/manifest.json"] = store.file_sha256(captures.path / "manifest.json")
     for captures, name in taken:
         if name in captures.experiments:
             absent = captures.absent(name)
