@@ -276,7 +276,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
         const auto weigh = [&](int slot) {
             const int thread = thread_now();
             const float2* const of = reinterpret_cast<const float2*>(row_logs + slot * P::kQueries) + thread % 4;
-            const int row = tile * P::kQueries;
+            const int row = tile * P::kQueries, row0 = block_now() * kKeys;
             if (row0 + kKeys > length || (causal && row < row0 + kKeys - 1)) {
                 const int key = row0 - 64 + thread / 32 * 16 + thread % 32 / 4, query = row + thread % 4 * 2;
 #pragma unroll

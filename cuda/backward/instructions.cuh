@@ -40,10 +40,15 @@ __device__ __forceinline__ void pass_turn(unsigned* turn, unsigned to) {
 // The same in all lanes of a warp, and the compiler knows.
 __device__ __forceinline__ int uniform(int x) { return __shfl_sync(attention::kAllLanes, x, 0); }
 
-// threadIdx.x, read again: else the compiler keeps all that it computes of it in registers that are not there.
+// threadIdx.x and blockIdx.x, read again: else the compiler keeps all that it computes of them in registers that are not there.
 __device__ __forceinline__ int thread_now() {
     int x;
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(x));
+    return x;
+}
+__device__ __forceinline__ int block_now() {
+    int x;
+    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(x));
     return x;
 }
 

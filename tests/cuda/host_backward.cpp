@@ -58,6 +58,7 @@ static void fetch(void* to, const void* from, unsigned bytes, Barrier* barrier) 
 namespace backward {
 static int uniform(int x) { return x; }
 static int thread_now() { return static_cast<int>(fibers::thread()); }
+static int block_now() { return static_cast<int>(blockIdx.x); }
 static void add_four(float4* to, const float* sums) {
     if (reinterpret_cast<gemm::Size>(to) % 16 != 0) std::printf("a sum is not on 16 bytes\n"), std::exit(1);
     to->x += sums[0], to->y += sums[1], to->z += sums[2], to->w += sums[3];
