@@ -19,12 +19,13 @@
 //   together     both products of a tile are asked for at once, that of V runs while the gradient of S is computed, that of K while the
 //                gradient of Q is added to memory
 //   ahead        the scores of the next queries are asked for before the last two products of these: the exponentials run beside them
-//   tall         … tiles of 80 queries: a matrix of the keys is read from shared memory for a quarter more products
 //   bulk         … the copy engine adds to memory, from shared memory
 //   ordered      … blocks add one after the other: every run gives the same bits
 //
-// Registers a thread of a group, of 240: 64 + 64 gradients of K and V, 32 scores, 32 of their gradient, 32 of Q's gradient, 16 + 16 left
-// sides; not all of them at a time. With 80 queries 40, 40, 40, 20 + 20.
+// Registers a thread, of 240: 64 + 64 gradients of K and V, 32 scores, 32 of their gradient, 32 of Q's, 16 + 16 left sides, not all of
+// them at a time: together has 64 + 64 + 32 + 32 + 16 while it computes the gradient of the scores, ahead 64 + 64 + 32 + 32 + 16 while
+// three products are under way. So «ahead» keeps no weights in fp32 and takes the left side for K from shared memory. With tiles of
+// 80 queries these are 40, 40, 40, 20 + 20, which is a few too many: no step has them.
 //
 // A row with a NaN makes what it touches NaN, as in attention.cuh. Rows behind the last one weigh nothing: their log_sums are +∞.
 #pragma once
