@@ -28,6 +28,26 @@ def test_right_and_within_the_arrays_on_the_host(on_the_host: tuple[Path, list[s
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr[:2000]
 
 
+@pytest.mark.parametrize(
+    ("left_out", "nth", "part", "said"),
+    [
+        ("wait_for(&empty_q[s], turn.parity ^ 1", 0, "one_pass", "of V hangs"),
+        ("products_wait<2>(", 0, "ahead", "of V wrong"),
+        ("products_wait<0>(", 2, "ahead", "of K wrong"),
+        ("products_wait<1>(", 1, "together", "of V wrong"),
+    ],
+)
+def test_missing_synchronizations_are_found(
+    on_the_host: tuple[Path, list[str]], left_out: str, nth: int, part: str, said: str
+) -> None:
+    """The ``nth`` of each name, counted from where the backward's own begin."""
+    program, found = on_the_host
+    first = found.index("wait_for(&empty_q[s], turn.parity ^ 1")
+    number = [i for i, what in enumerate(found) if i >= first and what == left_out][nth]
+    done = run([program, number, part], timeout=300)
+    assert done.returncode == 1 and f": {said}, error" in done.stdout, done.stdout + done.stderr[:2000]
+
+
 def test_every_step_of_the_catalogue_is_run_on_the_host() -> None:
     text = Path(__file__).with_name("host_backward.cpp").read_text(encoding="utf-8")
     for name, plan in topic.PLANS.items():
