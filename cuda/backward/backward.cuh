@@ -22,7 +22,7 @@
 //   bulk         … the copy engine adds to memory, from shared memory
 //   ordered      … blocks add one after the other: every run gives the same bits
 //
-// Registers a thread, of 240: 64 + 64 gradients of K and V, 32 scores, 32 of their gradient, 32 of Q's, 16 + 16 left sides, not all of
+// Registers a thread, of 240 (232 where warps of the first group add): 64 + 64 gradients of K and V, 32 scores, 32 of their gradient, 32 of Q's, 16 + 16 left sides, not all of
 // them at a time: together has 64 + 64 + 32 + 32 + 16 while it computes the gradient of the scores, ahead 64 + 64 + 32 + 32 + 16 while
 // three products are under way. So «ahead» keeps no weights in fp32 and takes the left side for K from shared memory. With tiles of
 // 80 queries these are 40, 40, 40, 20 + 20, which is a few too many: no step has them.
@@ -127,7 +127,8 @@ struct Plan {
     static constexpr int kSlopeTile = kGroups * kQueryBox;  // of the gradient of S: queries × 64 keys of a group
     static constexpr int kRowBytes = kQueries * 4, kPart = kCount * kGroupThreads * 4;  // a group's part of a tile's sums of Q
     static constexpr int kBytes = 2 * kKeyTile + kStages * 2 * kQueryTile + kSlots * kSlopeTile + kStages * 2 * kRowBytes + (kStaged ? kGroups * kPart : 0) + 1024;
-    static constexpr int kFew = 32, kMany = 240;  // registers a thread
+    static constexpr int kFew = kStaged ? 40 : 24, kMany = kStaged ? 232 : 240;  // registers a thread
+    static_assert(kFew + kGroups * kMany == 504, "65,536 over 384 threads, in eights: who asked for more would wait forever");
     static_assert(kQueries % 16 == 0 && (kTurned || kQueries == 64), "64 queries are rows of a product, or any number of 16 its columns");
 };
 
@@ -198,20 +199,25 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
                 rows::fetch(row_means + s * P::kQueries, means + row, P::kRowBytes, &full_s[s]);
                 if (++tile == tiles) tile = first, ++query_head;
             }
-        } else if (P::kStaged && threadIdx.x % 32 == 0 && threadIdx.x / 32 <= kGroups) {  // a warp adds what a group staged
-            const int worker = threadIdx.x / 32 - 1;
-            int query_head = head * group, tile = first;
-            for (int t = 0; t < total; ++t) {
-                const Size at = (static_cast<Size>(query_head) * tiles + tile) * kGroups + worker;
-                gemm::wait_for(&full_sums[worker], t % 2);
-                if constexpr (P::kAdding == kOrdered) wait_turn(turns + at, blockIdx.x);
-                add_bulk(sums_q + at * (P::kPart / 4), staged + worker * P::kPart, P::kPart);
-                gemm::boxes_wait<0, P::kAdding == kOrdered>();
-                gemm::arrive_in(0, &empty_sums[worker]);
-                if constexpr (P::kAdding == kOrdered) pass_turn(turns + at, blockIdx.x + 1);
-                if (++tile == tiles) tile = first, ++query_head;
+        }
+        if constexpr (P::kStaged) {
+            if (threadIdx.x == 32 || threadIdx.x == 64) {  // a warp adds what a group staged
+                const int worker = thread_now() / 32 - 1;
+                unsigned at = (static_cast<unsigned>(head) * group * tiles + first) * kGroups + worker;
+                int tile = first;
+#pragma unroll 1
+                for (int t = 0; t < total; ++t) {
+                    gemm::wait_for(&full_sums[worker], t % 2);
+                    if constexpr (P::kAdding == kOrdered) wait_turn(turns + at, block_now());
+                    add_bulk(sums_q + static_cast<Size>(at) * (P::kPart / 4), staged + worker * P::kPart, P::kPart);
+                    gemm::boxes_wait<0, P::kAdding == kOrdered>();
+                    gemm::arrive_in(0, &empty_sums[worker]);
+                    if constexpr (P::kAdding == kOrdered) pass_turn(turns + at, block_now() + 1);
+                    at += kGroups;
+                    if (++tile == tiles) tile = first, at += first * kGroups;
+                }
+                gemm::boxes_wait<0, true>();
             }
-            gemm::boxes_wait<0, true>();
         }
     } else {
         gemm::take_registers<P::kMany>();
