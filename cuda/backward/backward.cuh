@@ -22,10 +22,11 @@
 //   bulk         … the copy engine adds to memory, from shared memory
 //   ordered      … blocks add one after the other: every run gives the same bits
 //
-// Registers a thread, of 240 (232 where warps of the first group add): 64 + 64 gradients of K and V, 32 scores, 32 of their gradient, 32 of Q's, 16 + 16 left sides, not all of
-// them at a time: together has 64 + 64 + 32 + 32 + 16 while it computes the gradient of the scores, ahead 64 + 64 + 32 + 32 + 16 while
-// three products are under way. So «ahead» keeps no weights in fp32 and takes the left side for K from shared memory. With tiles of
-// 80 queries these are 40, 40, 40, 20 + 20, which is a few too many: no step has them.
+// Registers a thread, of 240 (232 where warps of the first group add): 64 + 64 gradients of K and V, 32 scores, 32 of their gradient, 32
+// of Q's, 16 + 16 left sides, not all of them at a time: together has 64 + 64 + 32 + 32 + 16 while it computes the gradient of the
+// scores, ahead would have 64 + 64 + 32 + 32 + 16 while three products are under way, and the rest of what it needs. So «ahead» keeps no
+// weights in fp32 and takes the left side for K from shared memory. With tiles of 80 queries these are 40, 40, 40, 20 + 20, which is a
+// few too many: no step has them.
 //
 // A row with a NaN makes what it touches NaN, as in attention.cuh. Rows behind the last one weigh nothing: their log_sums are +∞.
 #pragma once
