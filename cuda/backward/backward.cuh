@@ -426,8 +426,8 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
                     ask_terms(s);
                     gemm::products_wait<0>();
                     gemm::take_results(terms);
-                    give_back(&empty_s[s]);
                     differ(s);
+                    give_back(&empty_s[s]);  // not before: the rows' means came with the tile
                     meet(s);
                     gemm::products_begin();
                     ask_k(s);
@@ -562,7 +562,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
                 mean[h] = there ? means[static_cast<Size>(head) * padded + row + 8 * h] : 0.0f;
             }
         }
-        const auto along = [&](auto& d, Size of_a, Size of_b, int slot) {
+        const auto along = [&](float (&d)[kCount], Size of_a, Size of_b, int slot) {
 #pragma unroll
             for (int i = 0; i < kDim / 16; ++i) {
                 multiply<false, false>(d, of_a + (i / 4 * P::kQueryBox + i % 4 * 32) / 16, of_b + (slot * P::kTile + i / 4 * P::kKeyBox + i % 4 * 32) / 16, i > 0);
