@@ -37,7 +37,8 @@ class Rung:
 def entry(scales: str, promoted: bool) -> str:
     """The C++ name of a variant of the pipeline."""
     flag = str(promoted).lower()
-    return f"lab::fp8::specialized<lab::fp8::Full, 2, lab::gemm::kBand, lab::fp8::{_NUMBERS[scales]}, {flag}>"
+    blocks, band = (1, 16) if scales == BLOCKS else (2, "lab::gemm::kBand")
+    return f"lab::fp8::specialized<lab::fp8::Full, {blocks}, {band}, lab::fp8::{_NUMBERS[scales]}, {flag}>"
 
 
 def _pipeline(name: str, reason: str, scales: str, promoted: bool, predicted: float) -> Rung:
@@ -45,7 +46,7 @@ def _pipeline(name: str, reason: str, scales: str, promoted: bool, predicted: fl
         name,
         reason,
         entry(scales, promoted),
-        gemm.ring(3, 4, 2, True),
+        gemm.ring(3, 4, 1 if scales == BLOCKS else 2, True),
         min_cc=90,
         predicted=predicted,
         unfit=unfit,
@@ -115,7 +116,8 @@ LADDER = (
     _pipeline(
         "blocks",
         "A scale for 1 × 128 of A and 128 × 128 of B: the addition in fp32 becomes a multiply-add. It costs "
-        "what promotion costs, and three numbers a thread and stage.",
+        "what promotion costs, and three numbers per thread and stage. A block works alone, in bands of 16: a "
+        "cluster of two waits for the later of both in every stage, and here the two rarely keep step.",
         BLOCKS,
         True,
         0.82,
