@@ -45,7 +45,18 @@ def imported_workloads(module: str) -> set[str]:
 _UNUSED = {"labcode.workloads.models.gradients", "labcode.workloads.shared.marks"}
 OTHER_VARIANTS = {
     "report_speed_recorded": {f"labcode.workloads.models.{name}" for name in ("big_export", "export_tables")},
-    **{f"scaling_{name}": _UNUSED for name in ("collectives", "training", "timeline", "fsdp2")},
+    **{
+        f"scaling_{name}": _UNUSED
+        for name in (
+            "collectives",
+            "training",
+            "timeline",
+            "fsdp2",
+            "collectives_four",
+            "training_four",
+            "symmetric",
+        )
+    },
     **dict.fromkeys(("llama_two", "llama_two_steps"), _UNUSED),
 }
 

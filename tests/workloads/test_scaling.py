@@ -13,7 +13,15 @@ torch = pytest.importorskip("torch")
 
 from labcode.errors import InputError  # noqa: E402
 from labcode.workloads.models.data_parallel import Member  # noqa: E402
-from labcode.workloads.scaling import collectives, group, overlap, strategies, tensor_parallel, training  # noqa: E402
+from labcode.workloads.scaling import (  # noqa: E402
+    collectives,
+    group,
+    overlap,
+    shots,
+    strategies,
+    tensor_parallel,
+    training,
+)
 
 TINY = ("--size", "tiny", "--context", "8", "--steps", "2", "--warmup", "1")
 
@@ -166,3 +174,34 @@ def test_a_count_beyond_the_processes_is_an_input_error() -> None:
     given = training.command_line().parse_args(["--counts", "1,8"])
     with pytest.raises(InputError, match="a group of 8 and there are 2"):
         group._counts(given, 2)
+
+
+def test_an_algorithm_is_told_as_long_as_a_communicator_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NCCL_ALGO", "before")
+    with shots._told("Tree"):
+        assert os.environ["NCCL_ALGO"] == "Tree"
+    assert os.environ["NCCL_ALGO"] == "before"
+    monkeypatch.delenv("NCCL_ALGO")
+    with shots._told("Ring"):
+        assert os.environ["NCCL_ALGO"] == "Ring"
+    assert "NCCL_ALGO" not in os.environ
+
+
+def test_kernels_that_reduce_over_gpus_are_told_by_name_and_blocks_in_their_order() -> None:
+    def kernel(name: str, blocks: int, ts: float) -> dict[str, Any]:
+        return {"cat": "kernel", "name": name, "ts": ts, "args": {"grid": [blocks, 1, 1]}}
+
+    ring = kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 2, 5.0)
+    shot = kernel("void c10d::one_shot_all_reduce_kernel<float, 16, 4>(float**, float*)", 24, 1.0)
+    assert shots.reducing([ring, kernel("add", 1, 2.0), {"cat": "cpu_op"}, shot]) == [
+        {"name": "one_shot_all_reduce_kernel", "blocks": 24},
+        {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "blocks": 2},
+    ]
+
+
+def test_a_wrong_sum_fails_the_record_and_a_way_that_cannot_be_taken_does_not() -> None:
+    given = shots.command_line().parse_args([])
+    taken, refused = {"way": "ring", "count": 2, "bytes": 4}, {"way": "one_shot", "count": 2, "failed": "no"}
+    assert shots.finish(given, [taken | {"right": True}, refused], {}) == 0
+    assert shots.finish(given, [taken | {"right": False}], {}) == 1
+    assert shots.finish(given, [refused], {}) == 1

@@ -310,6 +310,13 @@ OPENINGS: dict[str, Rows] = {
         ("a small tensor", ((0, 2.5, "calls, hops", "call"), (2.5, 2.8, "", "nccl"))),
         ("a large tensor", ((0, 2.5, "calls, hops", "call"), (2.5, 10, "bytes over the links", "nccl"))),
     ),
+    "scaling/four": (
+        ("forecast", ((0, 6, "computing", "kernel"), (6, 8, "communication", "nccl"))),
+        (
+            "measured",
+            ((0, 6, "computing?", "kernel"), (6, 8, "communication?", "nccl"), (8, 9.4, "?", WAITS)),
+        ),
+    ),
     "scaling/strong-and-weak": (
         ("one GPU", ((0, 6, "the batch", "kernel"),)),
         ("strong: two", ((0, 3, "half of it each", "kernel"), (3, 4, "?", WAITS))),
