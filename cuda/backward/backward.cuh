@@ -278,6 +278,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
             gemm::products_commit();
         };
         const auto give_back = [&](rows::Barrier* barrier) {
+            __syncwarp();  // all lanes have read
             if (threadIdx.x % 32 == 0) gemm::arrive_in(0, barrier);
         };
         // Scores to weights, of this lane's keys key and key + 8 and of two neighboring queries of each eight.
@@ -351,7 +352,6 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
 #pragma unroll
                 for (int i = 0; i < kCount / 4; ++i) stage[i * kGroupThreads] = make_float4(sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]);
                 gemm::publish_writes();
-                __syncwarp();
                 give_back(&full_sums[worker]);
             } else if constexpr (kQ) {
                 float4* const to = reinterpret_cast<float4*>(sums_q) + at + thread_now() % kGroupThreads;
