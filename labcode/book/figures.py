@@ -150,7 +150,7 @@ def _places_to_cut(drawn: Figure) -> list[float]:
     taken = [(height - box.y1 / drawn.dpi - 0.03, height - box.y0 / drawn.dpi + 0.03) for box in boxes]
     cuts = [0.0]
     while height - cuts[-1] > _TALLEST_IN:
-        at = least = cuts[-1] + min(_TALLEST_IN, 0.55 * (height - cuts[-1]))
+        at = least = cuts[-1] + _TALLEST_IN
         while at > cuts[-1] + 1 and any(low < at < high for low, high in taken):
             at -= 0.02
         cuts.append(at if at > cuts[-1] + 1 else least)

@@ -85,8 +85,8 @@ def roofline(
     roofs = [one for one in roofs if one.kind == "memory" or one.of in used]
     lines = _listed(report, table)
     below = 0.19 * max(len(lines), len(roofs) + 3)
-    figure = Figure(figsize=(WIDTH_IN, 3.7 + below), layout=ConstrainedLayoutEngine(h_pad=0.06))
-    top, bottom = figure.subplots(2, 1, height_ratios=[3.7, below])
+    figure = Figure(figsize=(WIDTH_IN, 3.3 + below), layout=ConstrainedLayoutEngine(h_pad=0.06))
+    top, bottom = figure.subplots(2, 1, height_ratios=[3.3, below])
     _axes(top, drawn, roofs)
     _points(top, drawn, [one.id for one in report.list])
     _key(bottom, lines, roofs)
