@@ -8,11 +8,13 @@ own; `labcode.store` reads it.
 """
 
 import json
+import math
 import re
 import sys
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import asdict
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -149,11 +151,25 @@ def differences(recorded: Mapping[str, Claim], found: Mapping[str, Claim]) -> li
 
 def _bound(at_least: float | None, at_most: float | None, fmt: str, unit: str) -> str:
     parts = [
-        f"{word} {format_value(bound, _tidy(fmt, bound), unit)}"
+        f"{word} {_fraction(fmt, bound, unit) or format_value(bound, _tidy(fmt, bound), unit)}"
         for word, bound in (("at least", at_least), ("at most", at_most))
         if bound is not None
     ]
     return " and ".join(parts)
+
+
+def _fraction(fmt: str, bound: float, unit: str) -> str | None:
+    """A bound such as 1/3, which no digits say, as a fraction; ``None`` for one that digits say."""
+    if not math.isfinite(bound) or _tidy(fmt, bound) == fmt:
+        return None
+    simple = Fraction(bound).limit_denominator(12)
+    if abs(float(simple) - bound) > 1e-12:
+        return None
+    decimal = simple.denominator
+    for prime in (2, 5):
+        while decimal % prime == 0:
+            decimal //= prime
+    return None if decimal == 1 else f"{simple} {unit}".strip()
 
 
 def _tidy(fmt: str, bound: float) -> str:

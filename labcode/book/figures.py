@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 import inspect
 import io
+import itertools
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from labcode.book import display
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from matplotlib.transforms import Bbox
 
     from labcode.figures.sources import Checked, Table
 
@@ -20,6 +23,12 @@ Mode = Literal["light", "dark", "print"]
 
 _SHORTEST_ALT = 20
 _PRINT_DPI = 150
+_PT = 72.0  # of an inch
+_TALLEST_IN = 3.75  # of a strip that a phone shows turned, its type at least 10 pixels high
+_LEAST_AXES_IN = 0.8  # what a narrow chart has between its words
+_ROOT = re.compile(
+    r'<svg\b[^>]*?width="(?P<width>[\d.]+)pt" height="(?P<height>[\d.]+)pt" viewBox="(?P<box>[^"]+)"[^>]*>'
+)
 
 
 def figure(
@@ -48,8 +57,8 @@ def figure(
 def figure_content(
     drawing: Callable[..., Figure] | Figure, *, alt: str, caption: str | None, data: Table | None = None
 ) -> dict[str, Any]:
-    """What `figure` shows: light, dark (SVG), both once more for narrow screens where the drawing has such a
-    form, png (none for the web alone), alt, caption; and what of it
+    """What `figure` shows: light, dark (SVG), both once more for narrow screens, png (none for the web
+    alone), alt, caption; and what of it
     ``differs`` from its source."""
     alt = " ".join(alt.split())
     if len(alt) < _SHORTEST_ALT:
@@ -62,7 +71,7 @@ def figure_content(
     return {
         "light": light,
         "dark": dark,
-        "narrow": [narrow_light, narrow_dark] if narrow_light and narrow_dark else None,
+        "narrow": [one for one in (narrow_light, narrow_dark) if one],
         "png": None if os.environ.get(display.WEB_ALONE) else _png(drawing),
         "alt": alt,
         "caption": caption or "",
@@ -72,18 +81,103 @@ def figure_content(
 
 def _svg(
     drawing: Callable[..., Figure] | Figure, mode: Mode, look: Callable[[Figure], None] = lambda _: None
-) -> tuple[str, str | None]:
-    from labcode.figures.style import figure_bytes, narrow_of, style
+) -> tuple[str, str]:
+    """The figure as wide as a page, and as a phone shows it."""
+    from labcode.figures.style import figure_bytes, style
 
     with style(mode):
         drawn = _drawn(drawing, mode)
         try:
             look(drawn)
-            narrow = narrow_of(drawn)
-            wide = figure_bytes(drawn, "svg").decode()
-            return wide, None if narrow is None else figure_bytes(narrow, "svg").decode()
+            wide, cuts = figure_bytes(drawn, "svg").decode(), _places_to_cut(drawn)
         finally:
             _forget(drawn)
+        return wide, (_narrow(drawing, mode) if callable(drawing) else None) or turned(wide, cuts)
+
+
+def _narrow(drawing: Callable[..., Figure], mode: Mode) -> str | None:
+    """The figure drawn as narrow as a phone, if all its words have room there."""
+    from labcode.figures.style import NARROW_IN, figure_bytes, narrow, wrapped
+
+    with narrow():
+        drawn = _drawn(drawing, mode)
+        try:
+            if drawn.get_figwidth() > NARROW_IN + 0.01:
+                return None
+            for axes in drawn.axes:
+                label = axes.xaxis.label
+                label.set_text(wrapped(label.get_text(), NARROW_IN - 0.6, float(label.get_fontsize())))
+            return figure_bytes(drawn, "svg").decode() if words_have_room(drawn) else None
+        finally:
+            _forget(drawn)
+
+
+def words_have_room(drawn: Figure) -> bool:
+    """Whether no word of a figure lies beyond its edge, or on another one, and what is drawn has width."""
+    boxes = [box.padded(-1.5) for box in _boxes_of_words(drawn)]
+    if any(
+        axes.axison and axes.get_window_extent().width < _LEAST_AXES_IN * drawn.dpi for axes in drawn.axes
+    ):
+        return False
+    edge = drawn.bbox.padded(1.0)
+    if any(box.x0 < edge.x0 or box.x1 > edge.x1 or box.y0 < edge.y0 or box.y1 > edge.y1 for box in boxes):
+        return False
+    return not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+
+
+def _boxes_of_words(drawn: Figure) -> list[Bbox]:
+    """Where a figure's words are, once it is laid out; those of ticks beyond the view are not drawn."""
+    from matplotlib.axis import Tick
+    from matplotlib.text import Text
+
+    drawn.draw_without_rendering()
+    unseen: set[int] = set()
+    for axes in drawn.axes:
+        for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+            hidden = {id(one) for one in axis.findobj(Text)} if not axes.axison else set()
+            for tick in axis.findobj(Tick):
+                if isinstance(tick, Tick) and not min(limits) <= tick.get_loc() <= max(limits):
+                    hidden |= {id(tick.label1), id(tick.label2)}
+            unseen |= hidden
+    words = [one for one in drawn.findobj(Text) if isinstance(one, Text) and one.get_text().strip()]
+    return [one.get_window_extent() for one in words if one.get_visible() and id(one) not in unseen]
+
+
+def _places_to_cut(drawn: Figure) -> list[float]:
+    """Where a figure may be cut into strips that a phone shows: inches from its top, where no word is cut."""
+    height = drawn.get_figheight()
+    boxes = _boxes_of_words(drawn)
+    taken = [(height - box.y1 / drawn.dpi - 0.03, height - box.y0 / drawn.dpi + 0.03) for box in boxes]
+    cuts = [0.0]
+    while height - cuts[-1] > _TALLEST_IN:
+        at = least = cuts[-1] + _TALLEST_IN
+        while at > cuts[-1] + 1 and any(low < at < high for low, high in taken):
+            at -= 0.02
+        cuts.append(at if at > cuts[-1] + 1 else least)
+    return [*cuts, height]
+
+
+def turned(svg: str, cuts: Sequence[float]) -> str:
+    """An SVG turned by a quarter to the right, for a phone that is held upright; what is too tall in strips
+    between its ``cuts`` (inches from the top), one below the other.
+    """
+    found = _ROOT.search(svg)
+    assert found is not None
+    width = float(found["width"])
+    strips = [(low * _PT, (high - low) * _PT) for low, high in itertools.pairwise(cuts)]
+    across, along = max(tall for _, tall in strips), len(strips) * width
+    root = found.group().replace(f'width="{found["width"]}pt"', f'width="{across:g}pt"', 1)
+    root = root.replace(f'height="{found["height"]}pt"', f'height="{along:g}pt"', 1)
+    root = root.replace(f'viewBox="{found["box"]}"', f'viewBox="0 0 {across:g} {along:g}"', 1)
+    inside = svg[found.end() : svg.rindex("</svg>")]
+    parts = []
+    for number, (top, tall) in enumerate(strips):
+        what = inside if number == 0 else '<use xlink:href="#whole"/>'
+        what = f'<g id="whole">{what}</g>' if number == 0 and len(strips) > 1 else what
+        view = f'width="{width:g}" height="{tall:g}" viewBox="0 {top:g} {width:g} {tall:g}"'
+        place = f'transform="translate({across:g} {number * width:g}) rotate(90)"'
+        parts.append(f"<g {place}><svg {view}>{what}</svg></g>")
+    return f"{svg[: found.start()]}{root}{''.join(parts)}\n</svg>\n"
 
 
 def _png(drawing: Callable[..., Figure] | Figure) -> str:

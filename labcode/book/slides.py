@@ -30,8 +30,8 @@ _TABLE_ROWS, _TABLE_COLUMNS = 12, 8
 _CLAIMS = 4  # on a slide of their own; one beside a figure, a table or code
 _OPENED = frozenset(("cell", "cell_output", "cell_input"))
 _UNSEEN = (
-    ".headerlink, .only-dark, .lab-interactive, .lab-stamp, details.hide, .lab-code, details.lab-checks, "
-    ".lab-claim-what, script, input, .sd-summary-state-marker, .lab-exercise .highlight"
+    ".headerlink, .only-dark, .lab-narrow, .lab-interactive, .lab-stamp, details.hide, .lab-code, "
+    "details.lab-checks, .lab-claim-what, script, input, .sd-summary-state-marker, .lab-exercise .highlight"
 )
 _LEFT_OUT = re.compile(r"(?:where to )?read more", re.IGNORECASE)
 

@@ -16,7 +16,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, ParamSpec
-from weakref import WeakKeyDictionary
 
 import matplotlib
 import numpy as np
@@ -33,8 +32,8 @@ Mode = Literal["light", "dark", "print"]
 Parameters = ParamSpec("Parameters")
 
 WIDTH_IN = 7.5  # the width of a page's text column
+NARROW_IN = 3.6  # what a phone shows without scrolling, its type as large as elsewhere
 TEXT_PT = 8.5
-WIDEST_LABEL_IN = 2.4  # of a row, beside the axes
 SMALL_PT = 8.0  # nothing is set smaller
 TITLE_PT = 10.0
 
@@ -177,6 +176,7 @@ PRINT = Palette(
 PALETTES: Mapping[Mode, Palette] = MappingProxyType({"light": LIGHT, "dark": DARK, "print": PRINT})
 
 _active: ContextVar[Palette | None] = ContextVar("labcode_palette", default=None)
+_width: ContextVar[float] = ContextVar("labcode_width", default=WIDTH_IN)
 
 
 def luminance(color: str) -> float:
@@ -264,6 +264,32 @@ def current() -> Palette:
     return _active.get() or LIGHT
 
 
+@contextmanager
+def narrow() -> Iterator[None]:
+    """Draw inside this context, within `style`, what phones show."""
+    token = _width.set(NARROW_IN)
+    try:
+        with matplotlib.rc_context({"figure.figsize": (NARROW_IN, 3.4)}):
+            yield
+    finally:
+        _width.reset(token)
+
+
+def page_width() -> float:
+    """How wide a figure is drawn, in inches: less inside `narrow`."""
+    return _width.get()
+
+
+def is_narrow() -> bool:
+    """Whether what is drawn is for phones."""
+    return page_width() < WIDTH_IN
+
+
+def widest_label() -> float:
+    """What a row's label may take beside the axes, in inches."""
+    return 0.32 * page_width()
+
+
 def styled(draw: Callable[Parameters, Figure]) -> Callable[Parameters, Figure]:
     """Make a drawing function use the light style when it is called outside of any style()."""
 
@@ -275,20 +301,6 @@ def styled(draw: Callable[Parameters, Figure]) -> Callable[Parameters, Figure]:
             return draw(*args, **kwargs)
 
     return wrapper
-
-
-_narrow: WeakKeyDictionary[Figure, Callable[[], Figure]] = WeakKeyDictionary()
-
-
-def with_narrow(figure: Figure, draw: Callable[[], Figure]) -> Figure:
-    """A figure that knows how the same is drawn for narrow screens."""
-    _narrow[figure] = draw
-    return figure
-
-
-def narrow_of(figure: Figure) -> Figure | None:
-    """The same for narrow screens, where the figure has such a form; call it inside the same style()."""
-    return _narrow[figure]() if figure in _narrow else None
 
 
 def figure_bytes(figure: Figure, format: Literal["svg", "png", "pdf"] = "svg") -> bytes:
@@ -331,13 +343,39 @@ def width_in(text: str, size_pt: float = SMALL_PT, bold: bool = False) -> float:
     return float(width) / 72
 
 
-@functools.lru_cache(maxsize=20_000)
 def shorten(label: str) -> str:
-    """A label of a row, cut to what fits beside the axes."""
+    """A label of a row, cut to what fits beside the axes; narrow figures give it two lines."""
+    return _shorten(label, widest_label(), 2 if is_narrow() else 1)
+
+
+@functools.lru_cache(maxsize=20_000)
+def _shorten(label: str, room_in: float, lines: int) -> str:
     label = tidy(label)
-    while width_in(label, TEXT_PT) > WIDEST_LABEL_IN:
+    if lines > 1 and width_in(label, TEXT_PT) > room_in:
+        first, rest = _broken(label, room_in, TEXT_PT)
+        return f"{first}\n{_shorten(rest, room_in, lines - 1)}"
+    while width_in(label, TEXT_PT) > room_in:
         label = label[: max(1, int(len(label) * 0.95) - 2)].rstrip() + "…"
     return label
+
+
+def _broken(text: str, room_in: float, size_pt: float) -> tuple[str, str]:
+    """A text's first line, broken where words or parts of a name end, and the rest."""
+    ends = [found.end() for found in re.finditer(r"\s+|[_.,:/(<-]", text)]
+    fitting = [end for end in ends if width_in(text[:end].rstrip(), size_pt) <= room_in]
+    at = max(fitting, default=0)
+    while not at or width_in(text[:at], size_pt) < 0.4 * room_in:
+        at += 1
+    return text[:at].rstrip(), text[at:].lstrip()
+
+
+def wrapped(text: str, room_in: float, size_pt: float = SMALL_PT) -> str:
+    """A text on as many lines as it needs to fit into ``room_in`` inches."""
+    lines = []
+    while width_in(text, size_pt) > room_in and len(text) > FEWEST:
+        line, text = _broken(text, room_in, size_pt)
+        lines.append(line)
+    return "\n".join([*lines, text])
 
 
 def fit(text: str, room_in: float, size_pt: float = SMALL_PT) -> str:
@@ -378,11 +416,12 @@ def logarithmic(axis: Axis, values: NDArray[np.float64] | None = None) -> None:
     plain_numbers(axis)
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
+    most = 5 if is_narrow() else MOST_TICKS
     if values is not None:
         own = np.unique(values[np.isfinite(values) & (values > 0)])
-        apart = own.size < 2 or np.diff(np.log10(own)).min() * 2 * MOST_TICKS >= np.log10(own[-1] / own[0])
+        apart = own.size < 2 or np.diff(np.log10(own)).min() * 2 * most >= np.log10(own[-1] / own[0])
         short = all(float(f"{value:.3g}") == value for value in own)
-        if 0 < own.size <= MOST_TICKS and apart and short:
+        if 0 < own.size <= most and apart and short:
             axis.set_major_locator(FixedLocator([float(value) for value in own]))
             return
     low, high = axis.get_view_interval()

@@ -213,7 +213,7 @@ def check(folder: Path, shots: Path | None = None, only: str = "") -> list[str]:
 
 def _see(folder: Path, shots: Path | None, only: str, view: tuple[str, int]) -> list[str]:
     """Complaints about the pages of a folder in one view."""
-    from tests.book.check_layout import complaints_about_opening, complaints_about_page
+    from tests.book.check_layout import complaints_about_figures, complaints_about_page
 
     path = find_browser()
     if path is None:
@@ -232,7 +232,7 @@ def _see(folder: Path, shots: Path | None, only: str, view: tuple[str, int]) -> 
             if view == VIEWS[0] and not page.startswith("reference/api/"):
                 said += complaints_about_page(tab, folder)
             if width < 600 and not page.startswith("reference/api/"):
-                said += complaints_about_opening(tab, folder)
+                said += complaints_about_figures(tab, folder)
             found += [f"{page}: {text}" for text in [*complaints(tab.events, host), *said]]
             if shots is not None:
                 name = f"{page.removesuffix('.html').replace('/', '-')}-{theme}-{width}.png"

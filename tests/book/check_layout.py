@@ -14,7 +14,7 @@ from tests.book.check_browser import Browser
 LOWEST = 900  # pixels from the top that a first picture begins above, 1280 wide
 MOST_CLAIMS = 8  # boxes that a page shows before somebody asks
 SMALLEST = 12.0  # pixels, of type in pictures
-SMALLEST_ON_PHONES = 10.0  # of what a page opens with
+SMALLEST_ON_PHONES = 10.0  # of what phones show
 DOORS = {1280: 900, 390: 844}  # what is seen of the front page: width, height
 _SHOWN = """
 (() => {
@@ -31,11 +31,11 @@ _SHOWN = """
   };
 })()
 """
-_OPENING = """
-[...document.querySelectorAll("main :is(.lab-wide, .lab-narrow)")]
+_ON_PHONE = """
+[...document.querySelectorAll("main .lab-figure-frame")].map((frame) => [...frame.querySelectorAll("img")]
   .filter((e) => e.checkVisibility()).map((e) => [
-  decodeURIComponent(new URL(e.src).pathname), e.getBoundingClientRect().width, e.parentElement.clientWidth,
-])
+  decodeURIComponent(new URL(e.src).pathname), e.getBoundingClientRect().width, frame.clientWidth,
+])).filter((images) => images.length)
 """
 _DOOR = """
 (() => {
@@ -84,18 +84,22 @@ def complaints_about_page(tab: Browser, folder: Path) -> list[str]:
     return found
 
 
-def complaints_about_opening(tab: Browser, folder: Path) -> list[str]:
-    """Complaints about what a page opens with, on a phone: one copy that is seen whole, its type legible."""
+def complaints_about_figures(tab: Browser, folder: Path) -> list[str]:
+    """Complaints about a page's figures on a phone: one copy of each that is seen whole, its type legible."""
     found = []
-    seen: list[tuple[str, float, float]] = tab.evaluate(_OPENING)
-    if len(seen) > 1:
-        found.append(f"opens with {len(seen)} copies of a picture")
-    for path, width, room in seen:
-        if width > room + 1:
-            found.append(f"opens with a picture of {width:.0f} pixels in {room:.0f}")
-        type_and_width = smallest_type(folder / path.lstrip("/"))
-        if type_and_width is None or type_and_width[0] * width / type_and_width[1] < SMALLEST_ON_PHONES:
-            found.append(f"opens with small type in {Path(path).name}")
+    frames: list[list[tuple[str, float, float]]] = tab.evaluate(_ON_PHONE)
+    for seen in frames:
+        if len(seen) > 1:
+            found.append(f"shows {len(seen)} copies of {Path(seen[0][0]).name}")
+        for path, width, room in seen:
+            if width > room + 1:
+                found.append(f"shows {Path(path).name} of {width:.0f} pixels in {room:.0f}")
+            type_and_width = smallest_type(folder / path.lstrip("/"))
+            if type_and_width is None:
+                continue
+            size = type_and_width[0] * width / type_and_width[1]
+            if size < SMALLEST_ON_PHONES - 0.05:
+                found.append(f"type of {size:.1f} pixels in {Path(path).name}")
     return found
 
 

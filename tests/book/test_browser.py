@@ -3,10 +3,14 @@
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
+from labcode.book.figures import figure_content
+from labcode.figures import bars
 from tests.book.check_browser import check, find_browser
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="needs Chromium")
+BOOK = Path(__file__).parents[2] / "book"
 THEME = "matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'"
 PAGE = f"""<!doctype html><html><head><title>A page</title><link rel="icon" href="data:,">
 <meta name="viewport" content="width=device-width">
@@ -75,9 +79,35 @@ def test_late_pictures_many_claims_and_small_type_are_found(tmp_path, above, cla
     assert [text for text in said if text not in found] == [] and (said != []) == (found != "")
 
 
-def test_an_opening_that_a_phone_shows_in_part_or_small_is_found(tmp_path):
+def test_a_figure_that_a_phone_shows_in_part_small_or_twice_is_found(tmp_path):
     picture(tmp_path, 340)
-    image = '<img class="lab-wide" src="drawn.svg" alt="A drawing" style="width: WIDTHpx">'
-    image = f'<div style="overflow-x: auto">{image}</div>'
-    assert "opens with a picture of 700 pixels in" in complaints(tmp_path, image.replace("WIDTH", "700"))
-    assert "opens with small type in drawn.svg" in complaints(tmp_path, image.replace("WIDTH", "300"))
+    image = '<img src="drawn.svg" alt="A drawing" style="width: WIDTHpx">'
+    frame = f'<div class="lab-figure-frame" style="overflow-x: auto">{image}</div>'
+    found = complaints(tmp_path, frame.replace("WIDTH", "700") + frame.replace("WIDTH", "300"))
+    assert "shows drawn.svg of 700 pixels in" in found and "type of 7.1 pixels in drawn.svg" in found
+    twice = frame.replace(image, image + image).replace("WIDTH", "340")
+    assert "shows 2 copies of drawn.svg" in complaints(tmp_path, twice)
+
+
+def test_figures_are_seen_whole_on_phones_and_their_type_is_legible(tmp_path):
+    def table():  # of a fixed width, and taller than a phone is wide
+        figure = Figure(figsize=(7.5, 5))
+        figure.text(0.1, 0.9, "a row", fontsize=8)
+        figure.text(0.1, 0.1, "another row", fontsize=8)
+        return figure
+
+    frames = ""
+    for number, drawing in enumerate([lambda: bars(["one", "two"], [1, 2], unit="µs"), table, table()]):
+        content = figure_content(drawing, alt="Something that is drawn here.", caption=None)
+        every = (content["light"], content["dark"], *content["narrow"])
+        themes = ["only-light", "only-dark"] if content["dark"] else ["lab-figure-on-white"]
+        classes = [f"{theme} {form}" for form in ("lab-wide", "lab-narrow") for theme in themes]
+        images = ""
+        for place, (svg, said) in enumerate(zip(filter(None, every), classes, strict=True)):
+            (tmp_path / f"{number}-{place}.svg").write_text(svg, encoding="utf-8")
+            images += f'<img class="{said}" src="{number}-{place}.svg" alt="Something">'
+        frames += f'<figure class="lab-figure"><div class="lab-figure-frame">{images}</div></figure>'
+    dark, light = "html[data-theme=light] .only-dark", "html[data-theme=dark] .only-light"
+    style = (BOOK / "_static" / "custom.css").read_text(encoding="utf-8")
+    style += f"{dark}, {light} {{ display: none !important }}"
+    assert complaints(tmp_path, f"<style>{style}</style>{frames}") == ""

@@ -102,3 +102,11 @@ def test_an_absent_record_is_empty_and_a_damaged_one_is_refused(tmp_path):
         path.write_text(content, encoding="utf-8")
         with pytest.raises(InputError, match=r"claims\.json: damaged; write it again with .*--update-claims"):
             store.read_claims(path)
+
+
+def test_a_bound_that_no_digits_say_is_a_fraction():
+    def bound(at_most, fmt, unit=""):
+        return claims.check("a share", 0.2, at_most=at_most, fmt=fmt, unit=unit).bound
+
+    assert bound(1 / 3, ".0%") == "at most 1/3" and bound(4 / 3, ".2f", "×") == "at most 4/3 ×"
+    assert bound(0.125, ".0%") == "at most 12.500%" and bound(0.3, ".0%") == "at most 30%"

@@ -1,4 +1,5 @@
 import base64
+import re
 
 import matplotlib
 
@@ -7,12 +8,14 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
+from docutils import nodes
 from matplotlib.figure import Figure
 
 from labcode import book
-from labcode.book import display
+from labcode.book import display, figures
 from labcode.book.sphinx import render
 from labcode.figures import lines
+from labcode.figures.style import NARROW_IN, page_width
 
 ALT = "One bar that is taller than the other one."
 
@@ -49,7 +52,7 @@ def test_for_the_web_alone_nothing_is_drawn_for_print(shown, monkeypatch):
     monkeypatch.setenv(display.WEB_ALONE, "1")
     modes = []
     book.figure(lambda mode: modes.append(mode) or draw(), alt=ALT)
-    assert modes == ["light", "dark"] and shown[0]["image/png"] is None
+    assert modes == ["light", "light", "dark", "dark"] and shown[0]["image/png"] is None
     html, *others = render.figure_nodes(shown[0][display.FIGURE_MIME], Renderer())
     assert html["expr"] == "html" and others == []
 
@@ -68,7 +71,7 @@ def test_a_drawing_may_take_the_mode(shown):
         return draw()
 
     book.figure(with_mode, alt=ALT)
-    assert modes == ["light", "dark", "print"]
+    assert modes == ["light", "light", "dark", "dark", "print"]
 
 
 def test_default_arguments_are_not_taken_for_the_mode(shown):
@@ -109,3 +112,53 @@ def test_a_description_is_required():
 def test_a_function_that_returns_no_figure_is_named():
     with pytest.raises(TypeError, match="returned int, not a matplotlib Figure"):
         book.figure(lambda: 3, alt=ALT)
+
+
+def in_points(svg):
+    return tuple(float(re.search(rf'{side}="([\d.]+)pt"', svg)[1]) for side in ("width", "height"))
+
+
+def test_a_chart_is_drawn_narrower_for_phones_all_its_words_on_it():
+    def chart():
+        return lines(
+            [1, 2, 4], {"eight streams, all at once": [1, 2, 3]}, x_label="streams " * 12, y_label="µs"
+        )
+
+    content = figures.figure_content(chart, alt=ALT, caption=None)
+    assert [in_points(one)[0] for one in content["narrow"]] == [NARROW_IN * 72] * 2
+    assert "rotate(90)" not in content["narrow"][0] and content["narrow"][0] != content["narrow"][1]
+    html, *_ = render.figure_nodes(content, Renderer())
+    images = [image["classes"] for image in html.findall(nodes.image)]
+    assert [("lab-wide" in classes, "lab-narrow" in classes) for classes in images] == [
+        (True, False),
+        (True, False),
+        (False, True),
+        (False, True),
+    ]
+
+
+def test_what_cannot_be_narrower_is_turned_for_phones():
+    def sized():  # whatever it is asked for
+        return plt.subplots(figsize=(7, 2))[0]
+
+    def crowded():
+        figure, axes = plt.subplots(figsize=(page_width(), 2))
+        axes.text(0.5, 0.5, "words that are wider than a phone, " * 3, ha="center")
+        return figure
+
+    for drawing in (sized, crowded, sized()):
+        content = figures.figure_content(drawing, alt=ALT, caption=None)
+        wide, high = in_points(content["light"])
+        assert in_points(content["narrow"][0]) == (high, wide) and "rotate(90)" in content["narrow"][0]
+        assert len(content["narrow"]) == (2 if callable(drawing) else 1)
+
+
+def test_a_tall_one_is_turned_in_strips_that_cut_no_words():
+    figure = Figure(figsize=(7, 6))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.text(0.5, 1 - 3.7 / 6, "here a strip would end", va="center")
+    content = figures.figure_content(figure, alt=ALT, caption=None)
+    wide, high = in_points(content["narrow"][0])
+    assert high == 2 * 7 * 72 and 3 * 72 < wide < 3.7 * 72
+    assert content["narrow"][0].count("here a strip") == content["light"].count("here a strip")

@@ -190,7 +190,8 @@ def figure_nodes(content: dict[str, Any], renderer: NbElementRenderer) -> list[n
     if content.get("narrow"):
         for image in images:
             image["classes"].append("lab-wide")
-        for drawn_narrow, theme in zip(content["narrow"], ("only-light", "only-dark"), strict=True):
+        themes = ["only-light", "only-dark"] if content["dark"] is not None else ["lab-figure-on-white"]
+        for drawn_narrow, theme in zip(content["narrow"], themes, strict=True):
             image = _image(renderer, drawn_narrow.encode(), "svg", content["alt"], theme, "lab-narrow")
             images.append(image)
     frame = nodes.container(classes=["lab-figure-frame"])

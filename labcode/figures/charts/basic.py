@@ -19,13 +19,14 @@ from labcode.figures.sources import UNNAMED, declare
 from labcode.figures.style import (
     SMALL_PT,
     TEXT_PT,
-    WIDEST_LABEL_IN,
-    WIDTH_IN,
     current,
+    is_narrow,
+    page_width,
     plain_numbers,
     shorten,
     styled,
     tidy,
+    widest_label,
     width_in,
 )
 from labcode.reports.columns import Floats
@@ -134,7 +135,7 @@ def shares(
     span = 1.0 if normalize else _top(sums)
     left = np.zeros(len(table))
     beside = max((width_in(label, TEXT_PT) for label in labels), default=0)
-    room = WIDTH_IN - min(WIDEST_LABEL_IN, beside) - 0.9
+    room = page_width() - min(widest_label(), beside) - 0.9
     for j, column in enumerate(table.columns):
         role = roles[str(column)]
         y = np.arange(len(table))
@@ -249,12 +250,14 @@ def _draw_strips(axes: Axes, data: Mapping[str, Floats], unit: str) -> list[tupl
 
 
 def _quartiles(low: float, middle: float, high: float, unit: str) -> str:
+    if is_narrow():
+        return f"{number(middle)} {unit} ({number(low)} to {number(high)})"
     return f"median {number(middle)} {unit}, middle half {number(low)} to {number(high)}"
 
 
 def bar_axes(body: float) -> tuple[Figure, Axes]:
     """A figure with axes of a height in inches."""
-    figure = Figure(figsize=(WIDTH_IN, body + 0.5 + 0.05), layout="constrained")
+    figure = Figure(figsize=(page_width(), body + 0.5 + 0.05), layout="constrained")
     return figure, figure.add_subplot()
 
 
@@ -301,7 +304,7 @@ def color_key(axes: Axes, entries: Sequence[tuple[str, str]]) -> None:
     """Names of colors above the axes, in as many columns as fit."""
     handles = [Rectangle((0, 0), 1, 1, facecolor=color, linewidth=0, label=name) for name, color in entries]
     widest = max((width_in(name) for name, _ in entries), default=1.0) + 0.4
-    columns = min(max(1, int((WIDTH_IN - 1) / widest)), max(1, len(entries)))
+    columns = min(max(1, int((page_width() - 1) / widest)), max(1, len(entries)))
     options: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": columns}
     options |= {"handlelength": 1.0, "handleheight": 0.75, "borderaxespad": 0.3, "columnspacing": 1.4}
     axes.legend(handles=handles, borderpad=0.0, handletextpad=0.5, **options)

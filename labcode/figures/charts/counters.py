@@ -10,11 +10,11 @@ from labcode.analysis.timeline import counters as series
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.nvtx import labels
 from labcode.figures.sources import declare
-from labcode.figures.style import SMALL_PT, WIDTH_IN, current, fit, styled, tidy
+from labcode.figures.style import SMALL_PT, current, fit, is_narrow, page_width, styled, tidy, wrapped
 from labcode.reports.marks import MEASURED
 from labcode.reports.nsys.report import NsysReport
 
-_ROW_IN, _STRIP_IN, _LEFT_IN, _PARTS = 0.42, 0.2, 1.75, 1200
+_ROW_IN, _STRIP_IN, _PARTS = 0.42, 0.2, 1200
 
 
 @styled
@@ -29,15 +29,15 @@ def counters_over_time(report: NsysReport, patterns: Sequence[str] = series.SHOW
     begin, end = series.report_window(report, every)
     found = [series.find(every, pattern, 0) for pattern in patterns]
     chosen = [counter for counter in found if counter is not None]
-    width, height = WIDTH_IN, 2 * _STRIP_IN + _ROW_IN * len(chosen) + 0.62
+    width, height = page_width(), 2 * _STRIP_IN + _ROW_IN * len(chosen) + 0.62
     figure = Figure(figsize=(width, height))
-    top = height - 0.05
+    top, left = height - 0.05, 1.15 if is_narrow() else 1.75
     span = (end - begin) / 1e6
 
     def row(label: str, high: float) -> Axes:
         nonlocal top
         top -= high
-        place = (_LEFT_IN / width, top / height, (width - _LEFT_IN - 0.1) / width, (high - 0.05) / height)
+        place = (left / width, top / height, (width - left - 0.1) / width, (high - 0.05) / height)
         axes = figure.add_axes(place)
         axes.set_xlim(0, span)
         axes.set_ylim(0, 1)
@@ -46,7 +46,13 @@ def counters_over_time(report: NsysReport, patterns: Sequence[str] = series.SHOW
         for side in ("left", "right", "top"):
             axes.spines[side].set_visible(False)
         axes.text(
-            -0.015, 0.5, tidy(label), transform=axes.transAxes, fontsize=SMALL_PT, ha="right", va="center"
+            -0.015,
+            0.5,
+            wrapped(tidy(label), left - 0.08),
+            transform=axes.transAxes,
+            fontsize=SMALL_PT,
+            ha="right",
+            va="center",
         )
         return axes
 
@@ -54,7 +60,7 @@ def counters_over_time(report: NsysReport, patterns: Sequence[str] = series.SHOW
     ranges = ranges[(ranges["event_type"] == "push_pop") & ranges["end_ns"].notna()]
     ranges = ranges[(labels(ranges) != MEASURED) & (ranges["end_ns"] > begin) & (ranges["start_ns"] < end)]
     strip = row("range", _STRIP_IN)
-    room = (width - _LEFT_IN - 0.1) / span
+    room = (width - left - 0.1) / span
     for name, first, last in zip(ranges["name"], ranges["start_ns"], ranges["end_ns"], strict=True):
         low, high = (max(first, begin) - begin) / 1e6, (min(last, end) - begin) / 1e6
         strip.broken_barh([(low, high - low)], (0, 1), color=palette.fill("nvtx1"), linewidth=0)
@@ -87,5 +93,8 @@ def counters_over_time(report: NsysReport, patterns: Sequence[str] = series.SHOW
         declare(axes, {tidy(counter.name): (edges[:-1], values)})
         axes.axhline(1, color=palette.grid, linewidth=0.6, zorder=0)
     axes.tick_params(labelbottom=True, bottom=True)
-    axes.set_xlabel("time (ms); counters from 0 to 100 % of what the GPU can do", fontsize=SMALL_PT)
+    axes.set_xlabel(
+        "time (ms); counters from 0 to 100 %" + ("" if is_narrow() else " of what the GPU can do"),
+        fontsize=SMALL_PT,
+    )
     return figure

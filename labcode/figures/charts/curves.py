@@ -16,14 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 from labcode.figures.sources import UNNAMED, declare
 from labcode.figures.style import (
     SMALL_PT,
-    WIDTH_IN,
     contrast,
     current,
+    is_narrow,
     logarithmic,
+    page_width,
     plain_numbers,
     styled,
     tidy,
     width_in,
+    wrapped,
 )
 from labcode.show import byte_text, number
 
@@ -50,7 +52,7 @@ def lines(
     of whole numbers has ticks at whole numbers. bands: (low, high) around a line, such as quartiles.
     from_zero: start y at 0.
     """
-    figure = Figure(figsize=(WIDTH_IN, height), layout="constrained")
+    figure = Figure(figsize=(page_width(), height), layout="constrained")
     axes = figure.add_subplot()
     palette = current()
     places = {name: _places(x, name, values) for name, values in series.items()}
@@ -77,7 +79,7 @@ def lines(
         axes.set_xscale("log")
         logarithmic(axes.xaxis, every)
     elif np.array_equal(every, np.round(every)):
-        axes.xaxis.set_major_locator(MaxNLocator(9, integer=True, steps=[1, 2, 5, 10]))
+        axes.xaxis.set_major_locator(MaxNLocator(5 if is_narrow() else 9, integer=True, steps=[1, 2, 5, 10]))
     if log_y:
         axes.set_yscale("log")
         logarithmic(axes.yaxis)
@@ -104,7 +106,7 @@ def time_series(
     palette = current()
     count = max(1, len(series))
     height = count * 1.25 + 0.5 + (0.2 if phases else 0.0)
-    figure = Figure(figsize=(WIDTH_IN, height), layout=ConstrainedLayoutEngine(hspace=0.12))
+    figure = Figure(figsize=(page_width(), height), layout=ConstrainedLayoutEngine(hspace=0.12))
     panels = np.atleast_1d(np.asarray(figure.subplots(count, 1, sharex=True), dtype=object))
     xs = np.asarray(time, dtype=np.float64)
     for index, (axes, (name, (values, unit))) in enumerate(zip(panels, series.items(), strict=False)):
@@ -121,7 +123,7 @@ def time_series(
         plain_numbers(axes.yaxis)
     if xs.size > 1:
         panels[0].set_xlim(xs[0], xs[-1])
-    _name_phases(panels[0], phases, WIDTH_IN - 0.8)
+    _name_phases(panels[0], phases, page_width() - 0.8)
     panels[-1].set_xlabel("time (s)")
     figure.align_ylabels(list(panels))
     return figure
@@ -143,7 +145,7 @@ def bandwidth_curve(
     axes.set_xscale("log", base=2)
     if sizes.size:
         powers = np.arange(np.floor(np.log2(sizes.min())), np.ceil(np.log2(sizes.max())) + 1)
-        ticks = 2.0 ** powers[:: max(1, -(-powers.size // 9))]
+        ticks = 2.0 ** powers[:: max(1, -(-powers.size // (5 if is_narrow() else 9)))]
         axes.xaxis.set_major_locator(FixedLocator(list(ticks)))
         axes.set_xticks(list(ticks), labels=[byte_text(tick, binary=True) for tick in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
@@ -208,14 +210,17 @@ def _name_ends(figure: Figure, axes: Axes, ends: Sequence[tuple[float, float, st
     points = [axes.transData.transform((x, y))[1] / figure.dpi * 72 for x, y, _, _ in ends]
     order = np.argsort(points)
     placed = np.array(points)[order]
-    least = SMALL_PT * 1.35
+    names = [tidy(name) for _, _, name, _ in ends]
+    if is_narrow():
+        names = [wrapped(name, 0.3 * page_width()) for name in names]
+    tall = [SMALL_PT * 1.35 * (1 + names[index].count("\n")) for index in order.tolist()]
     for i in range(1, len(placed)):
-        placed[i] = max(placed[i], placed[i - 1] + least)
+        placed[i] = max(placed[i], placed[i - 1] + (tall[i - 1] + tall[i]) / 2)
     overshoot = placed.mean() - np.mean(points)  # keep the block of names centered on the ends
     for index, at in zip(order.tolist(), placed - overshoot, strict=True):
-        x, y, name, color = ends[index]
+        x, y, _, color = ends[index]
         axes.annotate(
-            tidy(name),
+            names[index],
             (x, y),
             xytext=(7, at - points[index]),
             textcoords="offset points",

@@ -9,7 +9,7 @@ from labcode.analysis.memory.history import stacked
 from labcode.analysis.memory.usage import WHERE, in_use
 from labcode.errors import LabError
 from labcode.figures.sources import declare
-from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, render, styled, tidy
+from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, current, fit, page_width, render, styled, tidy
 from labcode.outputs import whole
 from labcode.reports.memory.history import MemoryHistory, open_history
 from labcode.reports.nsys.report import NsysReport
@@ -37,7 +37,7 @@ def memory_timeline(history: MemoryHistory, *, most: int = 7, title: str | None 
     span = int(times[-1] - begin) if len(times) else 0
     tick, tick_name = next((size, name) for size, name in _SPANS if span >= 2 * size or size == 1)
     above, key = (0.3 if title else 0.1), _LINE_IN * len(areas)
-    width, height = WIDTH_IN, above + _HEIGHT_IN + 0.5 + key
+    width, height = page_width(), above + _HEIGHT_IN + 0.5 + key
     figure = Figure(figsize=(width, height))
     left = 0.62
     axes = figure.add_axes(
@@ -81,7 +81,14 @@ def memory_timeline(history: MemoryHistory, *, most: int = 7, title: str | None 
     for line, (text, color) in enumerate(zip(shown, chosen, strict=True)):
         y = (key - _LINE_IN * (line + 0.5)) / height
         figure.text(left / width, y, "■", color=color, fontsize=TEXT_PT, va="center")
-        figure.text((left + 0.18) / width, y, text, fontsize=SMALL_PT, va="center", color=palette.text)
+        figure.text(
+            (left + 0.18) / width,
+            y,
+            fit(text, width - left - 0.25),
+            fontsize=SMALL_PT,
+            va="center",
+            color=palette.text,
+        )
     return figure
 
 
@@ -102,7 +109,7 @@ def memory_usage(report: NsysReport, *, most: int = 6) -> Figure:
     top = max((int(groups[where]["in_use_bytes"].max()) for where in chosen), default=0)
     unit, unit_name = _unit(top)
     several = len({pid for pid, _, _ in chosen}) > 1
-    figure = Figure(figsize=(WIDTH_IN, _HEIGHT_IN + 0.5), layout="constrained")
+    figure = Figure(figsize=(page_width(), _HEIGHT_IN + 0.5), layout="constrained")
     axes = figure.subplots()
     series: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for place, where in enumerate(chosen):

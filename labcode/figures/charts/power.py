@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 from labcode.analysis.energy.window import curve_of
 from labcode.errors import LabError
 from labcode.figures.sources import declare
-from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, render, styled, tidy
+from labcode.figures.style import (
+    SMALL_PT,
+    TEXT_PT,
+    TITLE_PT,
+    current,
+    is_narrow,
+    page_width,
+    render,
+    styled,
+    tidy,
+)
 from labcode.outputs import whole
 from labcode.reports.power.log import PowerLog
 
@@ -39,7 +49,7 @@ def power_over_time(
     devices = log.devices[log.devices["samples"] > 0]
     begin, end = window or _whole(log)
     above, below = (0.62 if title else 0.36), 0.5
-    width, height = WIDTH_IN, above + _PANEL_IN * max(len(devices), 1) + below
+    width, height = page_width(), above + _PANEL_IN * max(len(devices), 1) + below
     figure = Figure(figsize=(width, height))
     if title:
         figure.text(0.04 / width, 1 - 0.03 / height, tidy(title), fontsize=TITLE_PT, weight="bold", va="top")
@@ -110,7 +120,7 @@ def power_over_time(
             labels,
             loc="upper right",
             bbox_to_anchor=(1 - 0.1 / width, 1 - (0.25 if title else 0.0) / height),
-            ncols=3,
+            ncols=2 if is_narrow() else 3,
             fontsize=SMALL_PT,
         )
     return figure

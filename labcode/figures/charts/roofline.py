@@ -27,7 +27,17 @@ from labcode.analysis.kernel.roofline import (
 from labcode.analysis.kernel.roofline import roofline as roofline_table
 from labcode.errors import LabError
 from labcode.figures.sources import declare
-from labcode.figures.style import SMALL_PT, WIDTH_IN, current, fit, logarithmic, render, styled
+from labcode.figures.style import (
+    SMALL_PT,
+    WIDTH_IN,
+    current,
+    fit,
+    is_narrow,
+    logarithmic,
+    page_width,
+    render,
+    styled,
+)
 from labcode.outputs import whole
 from labcode.reports.ncu.report import NcuReport, open_report
 from labcode.show import number, whole_percent
@@ -75,8 +85,8 @@ def roofline(
     roofs = [one for one in roofs if one.kind == "memory" or one.of in used]
     lines = _listed(report, table)
     below = 0.19 * max(len(lines), len(roofs) + 3)
-    figure = Figure(figsize=(WIDTH_IN, 4.2 + below), layout=ConstrainedLayoutEngine(h_pad=0.06))
-    top, bottom = figure.subplots(2, 1, height_ratios=[4.2, below])
+    figure = Figure(figsize=(WIDTH_IN, 3.3 + below), layout=ConstrainedLayoutEngine(h_pad=0.06))
+    top, bottom = figure.subplots(2, 1, height_ratios=[3.3, below])
     _axes(top, drawn, roofs)
     _points(top, drawn, [one.id for one in report.list])
     _key(bottom, lines, roofs)
@@ -308,7 +318,7 @@ def measured_roofline(families: Sequence[Family], bandwidth: float, published_ba
     Solid lines are measured, dotted ones published.
     """
     palette = current()
-    figure = Figure(figsize=(WIDTH_IN, 4.4), layout=ConstrainedLayoutEngine())
+    figure = Figure(figsize=(page_width(), 4.4), layout=ConstrainedLayoutEngine())
     axes = figure.subplots()
     places = np.concatenate([one.intensities for one in families])
     rates = np.concatenate([one.rates for one in families])
@@ -381,7 +391,7 @@ def rounds_and_needs(
     needs of it; on a logarithmic scale. The units' needs are lower bounds: the highest is the round's roof.
     """
     palette = current()
-    figure = Figure(figsize=(WIDTH_IN, 3.9), layout=ConstrainedLayoutEngine())
+    figure = Figure(figsize=(page_width(), 3.9), layout=ConstrainedLayoutEngine())
     axes = figure.subplots()
     xs, high = np.arange(len(names)), np.asarray(measured, dtype=np.float64)
     floor = min(float(np.nanmin(np.asarray(v, dtype=np.float64))) for v in needs.values())
@@ -412,7 +422,7 @@ def rounds_and_needs(
     figure.legend(
         handles=[*first, *axes.get_legend_handles_labels()[0]],
         loc="outside lower center",
-        ncols=3,
+        ncols=2 if is_narrow() else 3,
         fontsize=SMALL_PT,
         frameon=False,
     )

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from labcode.figures.charts.basic import bar_axes, color_key
 from labcode.figures.sources import declare
-from labcode.figures.style import SMALL_PT, TEXT_PT, current, logarithmic, shorten, styled
+from labcode.figures.style import SMALL_PT, TEXT_PT, current, logarithmic, page_width, shorten, styled
 
 _ROLES = ("series2", "nccl", "series3", "d2h")
 _WIDEST_RATIO = 30.0
@@ -21,7 +21,9 @@ def shares_on_two(shares: pd.DataFrame, *, names: tuple[str, str], scale: float)
     shares: columns first, second (shares of 1) and group, which gives the color. scale: how many times as
     fast the first one's copy is; a kernel that takes the same time on both lies on the line of this slope.
     """
-    figure = Figure(figsize=(5.6, 5.2), layout="constrained")
+    figure = Figure(
+        figsize=(min(5.6, page_width()), 5.2 if page_width() > 5.6 else 4.2), layout="constrained"
+    )
     axes = figure.add_subplot()
     palette = current()
     top = 100 * max(1.0, float(shares[["first", "second"]].to_numpy().max())) * 1.05

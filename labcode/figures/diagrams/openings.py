@@ -8,12 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from labcode.figures.diagrams.sketch import BOX_IN, box, canvas, lane, shade, text
-from labcode.figures.style import styled, width_in, with_narrow
+from labcode.figures.style import NARROW_IN, is_narrow, styled, width_in
 
 LEFT, RIGHT = 1.35, 7.4
 _UNITS = 10.0  # of a row's length
 _ROW_IN, _TOP_IN = 0.36, 0.24
-NARROW_IN = 3.6  # what a phone shows without scrolling, its type as large as elsewhere
 _MARGIN_IN, _LINES_IN = 0.04, 0.38  # beside the rows; of a box with two lines
 NARROW_UNIT_IN = (NARROW_IN - 2 * _MARGIN_IN) / _UNITS
 NARROW_ROOM_IN = 0.03  # beside words in a box
@@ -333,6 +332,8 @@ OPENINGS: dict[str, Rows] = {
 @styled
 def opening(page: str) -> Figure:
     """What a page opens with; on narrow screens the same rows, with their names above them."""
+    if is_narrow():
+        return _narrow(page)
     rows = OPENINGS[page]
     figure, axes = canvas(2 * _TOP_IN + _ROW_IN * (len(rows) - 1))
     for number, (label, boxes) in enumerate(rows):
@@ -340,7 +341,7 @@ def opening(page: str) -> Figure:
         lane(axes, y, label, LEFT, RIGHT)
         for one in boxes:
             _draw(axes, one, y, LEFT + 0.1, (RIGHT - LEFT - 0.1) / _UNITS)
-    return with_narrow(figure, lambda: _narrow(page))
+    return figure
 
 
 def _narrow(page: str) -> Figure:

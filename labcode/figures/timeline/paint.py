@@ -16,7 +16,7 @@ from matplotlib.path import Path
 from matplotlib.patheffects import Normal, Stroke
 from matplotlib.ticker import MaxNLocator
 
-from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, current, fit, tidy, width_in
+from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, current, fit, tidy, widest_label, width_in
 from labcode.figures.timeline.condense import condense
 from labcode.figures.timeline.rows import Group, Row, Window
 from labcode.show import whole_percent
@@ -177,7 +177,7 @@ def _draw_texts(axes: Axes, placed: _PlacedGroup, scale: _Scale) -> None:
     if group.title:
         _write(axes, 0, placed.title_y, tidy(group.title), weight="bold", color=palette.muted)
     for item in placed.rows:
-        label = fit(item.row.label, WIDEST_LABEL_IN, TEXT_PT)
+        label = fit(item.row.label, min(WIDEST_LABEL_IN, widest_label()), TEXT_PT)
         _write(axes, 0, (item.top + item.bottom) / 2, label, ha="right", shift_pt=-6)
     if not placed.rows:
         return

@@ -18,16 +18,16 @@ from labcode.figures.style import (
     SMALL_PT,
     TEXT_PT,
     TITLE_PT,
-    WIDTH_IN,
     current,
+    page_width,
     styled,
     tidy,
+    widest_label,
     width_in,
 )
 from labcode.figures.timeline.groups import Choice, Report, RowKind, report_groups
 from labcode.figures.timeline.paint import (
     UNIT_NS,
-    WIDEST_LABEL_IN,
     Drawn,
     choose_unit,
     draw_timeline,
@@ -130,11 +130,10 @@ def compose(
     path: pd.DataFrame | None = None,
 ) -> Figure:
     """A figure of these groups of rows, just as high as they need, with a key of the colors below."""
-    width = WIDTH_IN
+    width = page_width()
     labels = [row.label for group in groups for row in group.rows]
     left = (
-        min(WIDEST_LABEL_IN, max((width_in(label[:LONGEST], TEXT_PT) for label in labels), default=0.3))
-        + 0.14
+        min(widest_label(), max((width_in(label[:LONGEST], TEXT_PT) for label in labels), default=0.3)) + 0.14
     )
     shares = [group.idle_share for group in groups if group.idle_share is not None]
     right = max((width_in(idle_note(share), TEXT_PT, True) for share in shares), default=0.0) + 0.2

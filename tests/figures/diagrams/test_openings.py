@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from labcode.book.figures import words_have_room
 from labcode.figures.diagrams.openings import (
     LEFT,
-    NARROW_IN,
     NARROW_ROOM_IN,
     NARROW_UNIT_IN,
     OPENINGS,
@@ -15,7 +15,7 @@ from labcode.figures.diagrams.openings import (
     _wrapped,
     opening,
 )
-from labcode.figures.style import TEXT_PT, narrow_of, style, width_in
+from labcode.figures.style import NARROW_IN, TEXT_PT, narrow, style, width_in
 from tests.figures.reading import assert_readable
 
 BOOK = Path(__file__).parents[3] / "book"
@@ -53,9 +53,10 @@ def test_on_phones_words_keep_their_size_and_fit(page):
             assert len(lines) <= 2 and max(map(width_in, lines)) <= NARROW_UNIT_IN * (end - start) - (
                 NARROW_ROOM_IN if words else 0
             ), words
-    with style("light"):
-        drawn = narrow_of(opening(page))
-        assert drawn is not None and drawn.get_size_inches()[0] == NARROW_IN
+    with style("light"), narrow():
+        drawn = opening(page)
+        assert drawn.get_size_inches()[0] == NARROW_IN
+        assert words_have_room(drawn)
         assert_readable(drawn)
 
 
