@@ -26,7 +26,7 @@ from labcode.errors import LabError
 from labcode.grading import execution, jail, measured
 from labcode.grading.accesses import Access, accesses
 from labcode.grading.cases import brief
-from labcode.grading.records import Verdict
+from labcode.grading.records import Pace, Verdict
 from labcode.reports.ncu.report import open_report
 from labcode.tools import find_ncu, find_nvcc, run_tool
 
@@ -248,12 +248,14 @@ def _measure(words: Sequence[str], arguments: Sequence[str], place: Place, limit
     return found
 
 
-def against(requirements: Sequence[tuple[bool, str]]) -> Verdict:
+def against(requirements: Sequence[tuple[bool, str]], pace: Pace | None = None) -> Verdict:
     """A verdict from requirements: each met or not, with what was measured and what is asked for."""
     lines = tuple(("✔ " if met else "✘ ") + text for met, text in requirements)
     if all(met for met, _ in requirements):
-        return Verdict("passed", "passed: right, and fast enough", lines)
-    return Verdict("failed", "right, but not fast enough", lines)
+        said = "" if pace is None else f"; {pace}"
+        return Verdict("passed", f"passed: right, and fast enough{said}", lines, pace=pace)
+    lines += () if pace is None else (f"as it is: {pace}",)
+    return Verdict("failed", "right, but not fast enough", lines, pace=pace)
 
 
 def idle_share(operations: Sequence[Sequence[Any]]) -> float | None:

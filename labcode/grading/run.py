@@ -178,6 +178,7 @@ def _grade(home: Path, pair: Chosen, console: Console, *, compiling: bool = True
         _digest(home, pair),
         verdict.headline,
         verdict.score,
+        verdict.pace,
     )
     _warn(console, progress.save(home, after))
     return verdict
@@ -198,6 +199,7 @@ def _grade_one(home: Path, pair: Chosen, console: Console) -> str:
     """Grade a part and say so; the verdict's status."""
     exercise, part = pair
     console.print(f"[bold]{exercise.short}{part.letter}[/]  {exercise.title}: {part.title}", highlight=False)
+    before = _best(home, pair)
     verdict = _grade(home, pair, console)
     console.print(f"  {_MARKS[verdict.status]} {escape(verdict.headline)}", highlight=False, soft_wrap=True)
     for line in verdict.details:
@@ -205,6 +207,11 @@ def _grade_one(home: Path, pair: Chosen, console: Console) -> str:
     if verdict.score is not None:
         kept = progress.load(home)[0].get(exercise.part_id(part), progress.PartProgress()).score
         console.print(f"    the first prediction counts: {kept or 0.0:.2f} of 1", highlight=False)
+    if verdict.pace is not None:
+        best = _best(home, pair)
+        news = "a new personal best" if best.best_text != before.best_text else "your personal best"
+        after = f" (before: {before.best:.2f} ×)" if before.best is not None and best != before else ""
+        console.print(f"    {news}: {best.best_text or 'none has passed yet'}{after}", highlight=False)
     if verdict.status == "passed" and not sealed.is_sealed(home):
         shown = _file(home, pair, "solutions").relative_to(home).as_posix()
         console.print(f"    [dim]the model's answer: {shown}[/]", highlight=False, soft_wrap=True)
@@ -216,6 +223,12 @@ def _grade_one(home: Path, pair: Chosen, console: Console) -> str:
             soft_wrap=True,
         )
     return verdict.status
+
+
+def _best(home: Path, pair: Chosen) -> progress.PartProgress:
+    """What is kept of a part: its personal best alone."""
+    kept = progress.load(home)[0].get(pair[0].part_id(pair[1]), progress.PartProgress())
+    return progress.PartProgress(best=kept.best, best_text=kept.best_text)
 
 
 def _list(home: Path, console: Console, parts: Sequence[str] = ()) -> int:
@@ -246,6 +259,8 @@ def _list(home: Path, console: Console, parts: Sequence[str] = ()) -> int:
                 before = done.get(exercise.part_id(part))
                 if state != "passed" and before is not None and before.passed:
                     result += " [dim](an earlier version passed)[/]"
+                if before is not None and before.best_text and before.best_text not in result:
+                    result += f" [dim](personal best: {escape(before.best_text)})[/]"
                 text = f"{mark} {exercise.short}{part.letter}  {part.title}: {result}"
                 lines[exercise.book_part].append(text)
                 failed += [text] if state == "failed" else []

@@ -1,4 +1,4 @@
-"""The decoder of serving-ex32, slow in several ways: a model that writes tokens, to record and to make faster.
+"""The decoder of serving-ex32, slow in several ways: it writes tokens, to record and to make faster.
 
 python -m labcode.grading.harness.decoder [--tokens 12] [--trace FILE.json.gz] [--device cpu]
 
@@ -70,8 +70,8 @@ def step(weights: Weights, token: int, caches: list[list[torch.Tensor]]) -> torc
     x = weights.embedding[torch.tensor([token]).to(device)]
     for number, (three, out, widen, narrow) in enumerate(weights.layers):
         query, key, value = (norm(x) @ three).chunk(3, dim=-1)
-        caches[number] = [torch.cat([old, new]) for old, new in zip(caches[number], (key, value), strict=True)]
-        keys, values = caches[number]
+        keys, values = map(torch.cat, zip(caches[number], (key, value), strict=True))
+        caches[number] = [keys, values]
         mask = torch.zeros(len(keys)).to(device)
         each = x.shape[1] // weights.heads
         mixed = []

@@ -35,8 +35,9 @@ def check(decode: Callable[..., Any], weights: decoder.Weights, prompt: list[int
         behind = float(logits.max() - logits[token])
         if behind > TIE * float(logits.max() - logits.min()):
             likeliest = int(logits.argmax())
-            early = "is the prompt read in order?" if place == 0 else "does it see all tokens before it?"
-            raise WrongAnswerError(f"{where}: token {place} is {token}, the likeliest is {likeliest}: {early}")
+            advice = "is the prompt read in order?" if place == 0 else "does it see all tokens before it?"
+            what = f"token {place} is {token}, the likeliest is {likeliest}"
+            raise WrongAnswerError(f"{where}: {what}: {advice}")
         logits = decoder.step(weights, token, caches)
 
 
