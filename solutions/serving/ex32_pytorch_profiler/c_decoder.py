@@ -1,7 +1,7 @@
 """Exercise serving-ex32, part c: make the model faster. Needs a GPU and PyTorch.
 
-`decode` below writes the likeliest tokens behind a prompt, with the model that you recorded in part b. It is
-right and slow: your trace says where the time of a token goes. Keep the name and what it gives; all else is
+`decode` below writes the likeliest tokens behind a prompt, with the model in
+`labcode/grading/harness/decoder.py`. It is right and slow: a trace says where the time of a token goes. Keep the name and what it gives; all else is
 yours. The weights (`labcode.grading.harness.decoder.Weights`) are fp32 on the GPU and stay as they are.
 
     weights.embedding    vocabulary × width, which also gives the logits
