@@ -14,7 +14,8 @@ from labcode.reports.ncu.report import NcuReport
 SECTOR = 32  # bytes
 _OPCODES = {"LDG": "load", "STG": "store", "LDGSTS": "load"}
 _FILLED = " ▁▂▃▄▅▆▇█"
-_MOST = 6  # instructions
+_COUNTED = ("executed", "thread_executed_on", "sectors", "sectors_ideal")
+_MOST = 6  # kinds of access
 
 
 @dataclass(frozen=True)
@@ -36,16 +37,19 @@ def accesses(report: NcuReport) -> list[Access]:
     found = []
     for launch in report.list:
         table = report.source(launch.id)
-        if not {"executed", "sectors", "sectors_ideal", "thread_executed_on"} <= set(table):
+        if not set(_COUNTED) <= set(table):
             continue
         decoded = decode(table["sass"])
-        for row, one in zip(table.itertuples(), decoded.itertuples(), strict=True):
-            if one.opcode in _OPCODES and row.executed and row.sectors:
-                count = int(row.executed)
-                each = (row.thread_executed_on / count, row.sectors / count, row.sectors_ideal / count)
-                text = " ".join(str(row.sass).split())
-                kind = _OPCODES[one.opcode]
-                found.append(Access(launch.function, text, kind, int(one.bytes), count, *map(float, each)))
+        rows = zip(
+            *(table[name].tolist() for name in ("sass", *_COUNTED)),
+            *(decoded[name].tolist() for name in ("opcode", "bytes")),
+            strict=True,
+        )
+        for sass, executed, threads, sectors, ideal, opcode, size in rows:
+            if opcode in _OPCODES and executed and sectors:
+                each = threads / executed, sectors / executed, ideal / executed
+                text, kind = " ".join(str(sass).split()), _OPCODES[opcode]
+                found.append(Access(launch.function, text, kind, int(size), int(executed), *each))
     return sorted(found, key=lambda one: -one.executed * one.sectors)
 
 

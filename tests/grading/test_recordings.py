@@ -1,5 +1,7 @@
 """Recordings that a learner made: right ones pass, and of each wrong one it is told what is amiss."""
 
+import gzip
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +13,7 @@ from labcode.grading import grade, jail, sheet
 from tests.exercises.support import ROOT, part
 from tests.support import exports, stacks
 
-NSYS, NCU = "serving-ex30b", "serving-ex31b"
+NSYS, NCU, TORCH = "serving-ex30b", "serving-ex31b", "serving-ex32b"
 CAPTURES = ROOT / "captures" / "h200"
 
 
@@ -49,6 +51,8 @@ def timeline(path: Path, **changed: Any) -> Path:
 def test_the_books_recordings_would_pass() -> None:
     assert judged(NSYS, CAPTURES / "inference_timeline" / "slow.nsys.xz").startswith("passed")
     assert judged(NCU, CAPTURES / "ncu_paged_decode" / "steps.ncu-rep.xz").startswith("passed")
+    own = ROOT / "solutions" / "serving" / "ex32_pytorch_profiler" / "b_recording.trace.json.gz"
+    assert judged(TORCH, own).startswith("passed")
 
 
 def test_a_timeline_of_the_tokens_alone_passes(tmp_path: Path) -> None:
@@ -122,6 +126,58 @@ def test_counters(report: SimpleNamespace, said: list[str]) -> None:
     found = told(NCU, report)
     assert len(found) == len(said)
     assert all(one.startswith(begin) for one, begin in zip(found, said, strict=True))
+
+
+def event(category: str, name: str, begin: float, long: float, **more: Any) -> dict[str, Any]:
+    where = {"pid": 0, "tid": 7} if category in ("kernel", "gpu_memcpy") else {"pid": 9, "tid": 9}
+    return {"ph": "X", "cat": category, "name": name, "ts": begin, "dur": long, **where, "args": more}
+
+
+def trace(path: Path, *, tokens: int = 4, extra: tuple[dict[str, Any], ...] = (), without: str = "") -> Path:
+    """Tokens of 1 ms, each a step of the profiler, with an operator and its kernel."""
+    events = list(extra)
+    for n in range(tokens):
+        begin = 1000.0 * n
+        events += [
+            event("user_annotation", f"ProfilerStep#{n + 4}", begin, 990.0),
+            event("user_annotation", f"token {n}", begin + 5, 980.0),
+            event("cpu_op", "aten::mm", begin + 10, 50.0, **{"External id": n + 1}),
+            event("cuda_runtime", "cudaLaunchKernel", begin + 20, 5.0, correlation=n + 1),
+            event("kernel", "gemm", begin + 40, 80.0, correlation=n + 1, device=0, stream=7),
+        ]
+    kept = [one for one in events if not without or without not in (one["cat"], one["name"][:12])]
+    head = {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA H100"}]}
+    path.write_bytes(gzip.compress(json.dumps({**head, "traceEvents": kept}).encode(), 1))
+    return path
+
+
+def told_of_trace(file: Path) -> list[str]:
+    from labcode.reports.kineto.report import open_trace
+
+    with open_trace(file) as report:
+        return told(TORCH, report)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, ""),
+        ({"without": "kernel"}, "record ProfilerActivity.CUDA"),
+        ({"without": "cpu_op"}, "record ProfilerActivity.CPU"),
+        ({"extra": (event("user_annotation", "warm-up 3", -900, 800),)}, "tokens of the warm-up"),
+        ({"tokens": 2}, "not 3 to 8 whole tokens"),
+        ({"tokens": 12}, "not 3 to 8 whole tokens"),
+        ({"without": "ProfilerStep"}, "the profiler has no steps"),
+        ({"extra": (event("python_function", "a.py(3): f", 0, 9, **{"Python id": 1}),)}, "stacks are in it"),
+        (
+            {"extra": (event("cpu_op", "aten::add", 500, 9, **{"Input Dims": [[3, 4], []]}),)},
+            "shapes are in it",
+        ),
+    ],
+)
+def test_a_trace(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
+    found = told_of_trace(trace(tmp_path / "x.trace.json.gz", **changed))
+    assert len(found) == bool(said) and all(said in one for one in found), found
 
 
 def test_a_recording_of_the_book_or_from_elsewhere_is_not_taken(

@@ -1,4 +1,4 @@
-"""The decoder of serving-ex32, slow in several ways: it writes tokens, to record and to make faster.
+"""The decoder of serving-ex32, slow in several ways: it writes tokens, to be recorded.
 
 python -m labcode.grading.harness.decoder [--tokens 12] [--trace FILE.json.gz] [--device cpu]
 
@@ -56,7 +56,7 @@ def make(size: Size, seed: int, device: torch.device) -> Weights:
         return torch.randn(rows, columns, device=device) / rows**0.5
 
     layers = [tuple(drawn(*shape) for shape in shapes) for _ in range(size.layers)]
-    return Weights(drawn(VOCABULARY, wide), layers, size.heads)  # type: ignore[arg-type]
+    return Weights(drawn(VOCABULARY, wide), layers, size.heads)
 
 
 def norm(x: torch.Tensor) -> torch.Tensor:
