@@ -198,7 +198,7 @@ def _grade_one(home: Path, pair: Chosen, console: Console) -> str:
     """Grade a part and say so; the verdict's status."""
     exercise, part = pair
     console.print(f"[bold]{exercise.short}{part.letter}[/]  {exercise.title}: {part.title}", highlight=False)
-    before = _best(home, pair)
+    before = _best(home, pair, console)
     verdict = _grade(home, pair, console)
     console.print(f"  {_MARKS[verdict.status]} {escape(verdict.headline)}", highlight=False, soft_wrap=True)
     for line in verdict.details:
@@ -207,7 +207,7 @@ def _grade_one(home: Path, pair: Chosen, console: Console) -> str:
         kept = progress.load(home)[0].get(exercise.part_id(part), progress.PartProgress()).score
         console.print(f"    the first prediction counts: {kept or 0.0:.2f} of 1", highlight=False)
     if verdict.pace is not None:
-        best = _best(home, pair)
+        best = _best(home, pair, console)
         news = "a new personal best" if best.best_text != before.best_text else "your personal best"
         after = f" (before: {before.best:.2f} ×)" if before.best is not None and best != before else ""
         console.print(f"    {news}: {best.best_text or 'none has passed yet'}{after}", highlight=False)
@@ -224,9 +224,11 @@ def _grade_one(home: Path, pair: Chosen, console: Console) -> str:
     return verdict.status
 
 
-def _best(home: Path, pair: Chosen) -> progress.PartProgress:
+def _best(home: Path, pair: Chosen, console: Console) -> progress.PartProgress:
     """What is kept of a part: its personal best alone."""
-    kept = progress.load(home)[0].get(pair[0].part_id(pair[1]), progress.PartProgress())
+    done, line = progress.load(home)
+    _warn(console, line)
+    kept = done.get(pair[0].part_id(pair[1]), progress.PartProgress())
     return progress.PartProgress(best=kept.best, best_text=kept.best_text)
 
 
