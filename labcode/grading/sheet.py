@@ -522,7 +522,7 @@ def read(home: Path, exercise: Exercise, part: Part) -> Sheet:
     return Sheet(file.read_text(encoding="utf-8"), file)
 
 
-def judge(home: Path, exercise: Exercise, part: Part, file: Path) -> Verdict:
+def judge(home: Path, exercise: Exercise, part: Part, file: Path, *, own: bool = True) -> Verdict:
     """The verdict on a learner's file; of one that is too large, or no text, too."""
     if file.stat().st_size > _MOST_BYTES:
         return Verdict("failed", f"{file.name} is larger than {_MOST_BYTES >> 10} KiB: a sheet is not")
@@ -530,7 +530,7 @@ def judge(home: Path, exercise: Exercise, part: Part, file: Path) -> Verdict:
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError:
         return Verdict("failed", f"{file.name} is not UTF-8 text")
-    return read(home, exercise, part).judge(text, file.parent)
+    return read(home, exercise, part).judge(text, file.parent if own else None)
 
 
 def _not_own(folder: Path, file: Path) -> str:
