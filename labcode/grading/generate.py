@@ -146,6 +146,7 @@ def strays(root: Path, exercises: tuple[Exercise, ...] = EXERCISES) -> list[str]
         for part in exercise.parts
         for name in (_ON_GPU if part.needs else () if part.is_sheet else _HIDDEN)
     }
+    beside |= {one.removesuffix(".py") + ".trace.json.gz" for one in sources}  # the model's recording
     shared = {f"{exercise.book_part}/_shared.py" for exercise in exercises}
     lines = []
     for top, named in (("solutions", sources | beside | shared), ("exercises", files)):

@@ -24,8 +24,9 @@ from labcode import store
 from labcode.analysis.timeline import intervals
 from labcode.errors import LabError
 from labcode.grading import execution, jail, measured
+from labcode.grading.accesses import Access, accesses
 from labcode.grading.cases import brief
-from labcode.grading.records import Verdict
+from labcode.grading.records import Pace, Verdict
 from labcode.reports.ncu.report import open_report
 from labcode.tools import find_ncu, find_nvcc, run_tool
 
@@ -107,7 +108,8 @@ def measure_kernel(
 ) -> dict[str, Any]:
     """The record of a measuring program (CUDA C++), and ``counters`` of the kernels on the timed shape.
 
-    The record's ``counters`` has each metric, added up over the launches; without ncu, or where counters are
+    The record's ``counters`` has each metric, added up over the launches, and ``accesses`` how their loads
+    and stores reach global memory (`labcode.grading.accesses`); without ncu, or where counters are
     not permitted, ``no_counters`` says why they are missing. `StoppedError` for no record.
     """
     with placed(program, file) as place:
@@ -115,7 +117,7 @@ def measure_kernel(
         found = _measure([str(binary)], (), place, limit_s)
         try:
             words = [str(binary), os.devnull, str(secrets.randbits(31)), "counters"]
-            found["counters"] = _counted(words, counters, place)
+            found["counters"], found["accesses"] = _counted(words, counters, place)
         except LabError as error:
             found["no_counters"] = str(error)
         return found
@@ -130,21 +132,28 @@ def _built(program: Path, place: Place) -> Path:
     return binary
 
 
-def _counted(words: Sequence[str], metrics: Sequence[str], place: Place) -> dict[str, float]:
-    """Run a command under ncu and add up metrics over the launches it marks; `LabError` says why not."""
+def _counted(
+    words: Sequence[str], metrics: Sequence[str], place: Place
+) -> tuple[dict[str, float], list[Access]]:
+    """Run a command under ncu: metrics, added up over the launches it marks, and what these access.
+
+    `LabError` says why not.
+    """
     ncu = find_ncu()
     if ncu is None:
         raise LabError("ncu was not found here")
     name = "counted.ncu-rep"
-    options = ["--clock-control", "none", "--profile-from-start", "off", "--metrics", ",".join(metrics)]
+    options = ["--clock-control", "none", "--profile-from-start", "off", "--section", "SourceCounters"]
+    options += ["--metrics", ",".join(metrics)]
     started = place.command([ncu, *options, "-f", "-o", place.folder / name, *words])
     result = run_tool(started, COUNTERS_LIMIT_S, what="ncu")
     if "ERR_NVGPUCTRPERM" in result.stdout + result.stderr:
         raise LabError("the GPU's counters are not permitted here (`labcode doctor` says how to permit them)")
     if result.returncode or not (place.outside / name).is_file():
         raise LabError(f"ncu made no report ({result.last_line()})")
-    launches = open_report(place.outside / name).list
-    return {name: sum(launch.metric(name) for launch in launches) for name in metrics}
+    report = open_report(place.outside / name)
+    counted = {name: sum(launch.metric(name) for launch in report.list) for name in metrics}
+    return counted, accesses(report)
 
 
 def check_compiles(program: Path, file: Path) -> Verdict | None:
@@ -239,12 +248,14 @@ def _measure(words: Sequence[str], arguments: Sequence[str], place: Place, limit
     return found
 
 
-def against(requirements: Sequence[tuple[bool, str]]) -> Verdict:
+def against(requirements: Sequence[tuple[bool, str]], pace: Pace | None = None) -> Verdict:
     """A verdict from requirements: each met or not, with what was measured and what is asked for."""
     lines = tuple(("✔ " if met else "✘ ") + text for met, text in requirements)
     if all(met for met, _ in requirements):
-        return Verdict("passed", "passed: right, and fast enough", lines)
-    return Verdict("failed", "right, but not fast enough", lines)
+        said = "" if pace is None else f"; {pace}"
+        return Verdict("passed", f"passed: right, and fast enough{said}", lines, pace=pace)
+    lines += () if pace is None else (f"as it is: {pace}",)
+    return Verdict("failed", "right, but not fast enough", lines, pace=pace)
 
 
 def idle_share(operations: Sequence[Sequence[Any]]) -> float | None:

@@ -22,14 +22,14 @@ SEED_VARIABLE = "LABCODE_EXERCISE_SEED"
 _PRINTED_LINES = 8
 
 
-def grade(exercise: Exercise, part: Part, file: Path, *, compiling: bool = True) -> Verdict:
+def grade(exercise: Exercise, part: Part, file: Path, *, compiling: bool = True, own: bool = True) -> Verdict:
     """Grade ``file`` as the answer to a part.
 
     Never raises for what a learner wrote, nor passes what it could not run. A part that needs something is
     graded by ``grade(file)`` of the module ``a_gpu`` beside its solution, which gives a `Verdict` or raises
     `labcode.grading.gpu.StoppedError`; where only nvcc is at hand, ``beforehand(file)``, if it is there,
     gives a verdict on a file that is wrong in any case, and None on others; ``compiling=False`` leaves
-    that out, as it takes seconds.
+    that out, as it takes seconds. A recording has to be the learner's ``own``: the book's are refused.
     """
     if not file.is_file():
         words = command("--reset", f"{exercise.short}{part.letter}")
@@ -39,7 +39,7 @@ def grade(exercise: Exercise, part: Part, file: Path, *, compiling: bool = True)
     if part.is_sheet:
         from labcode.grading import sheet
 
-        return sheet.judge(sealed.root(store.repository_root()), exercise, part, file)
+        return sheet.judge(sealed.root(store.repository_root()), exercise, part, file, own=own)
     if not part.needs:
         seed, forbidden = seed_from_environment(), (*part.forbidden, *ALWAYS_FORBIDDEN)
         if hiding := _forbidden_import(forbidden, file):

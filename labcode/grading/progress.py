@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from labcode.grading.records import Pace
+
 FILE_NAME = ".exercises-progress.json"
 _SCHEMA = 1
 
@@ -18,6 +20,8 @@ class PartProgress:
 
     ``passed_sha256`` is the digest of the file that passed and of its exercise (empty while none has);
     ``headline`` is what was said of it. ``score`` is that of the first prediction: later ones know more.
+    ``best`` is how many times as fast as its reference the fastest answer was that passed, ``best_text`` what
+    was said of it.
     """
 
     passed: bool = False
@@ -26,6 +30,8 @@ class PartProgress:
     passed_sha256: str = ""
     headline: str = ""
     score: float | None = None
+    best: float | None = None
+    best_text: str = ""
 
 
 Progress = Mapping[str, PartProgress]
@@ -83,13 +89,16 @@ def graded(
     sha256: str,
     headline: str = "",
     score: float | None = None,
+    pace: Pace | None = None,
 ) -> dict[str, PartProgress]:
-    """The progress after grading a part once more."""
+    """The progress after grading a part once more; a ``pace`` counts that passed and is a personal best."""
     before = progress.get(part_id, PartProgress())
     first = score if before.score is None else before.score
     after = replace(before, tries=before.tries + 1, score=first)
     if passed:
         after = replace(after, passed=True, passed_sha256=sha256, headline=headline)
+        if pace is not None and (before.best is None or pace.times > before.best):
+            after = replace(after, best=pace.times, best_text=str(pace))
     return {**progress, part_id: after}
 
 
@@ -110,9 +119,17 @@ def _parse(data: Any) -> dict[str, PartProgress]:
     parts = {}
     for key, value in data["parts"].items():
         entry = PartProgress(**value)
-        kinds = (bool, int, int, str, str)
-        values = (entry.passed, entry.tries, entry.hints, entry.passed_sha256, entry.headline)
-        if not (isinstance(key, str) and isinstance(entry.score, float | None)) or any(
+        kinds = (bool, int, int, str, str, str)
+        values = (
+            entry.passed,
+            entry.tries,
+            entry.hints,
+            entry.passed_sha256,
+            entry.headline,
+            entry.best_text,
+        )
+        numbers = isinstance(entry.score, float | None) and isinstance(entry.best, float | None)
+        if not (isinstance(key, str) and numbers) or any(
             type(v) is not kind for v, kind in zip(values, kinds, strict=True)
         ):
             raise ValueError("a field of another type")

@@ -135,17 +135,34 @@ class Exercise:
 
 
 @dataclass(frozen=True)
+class Pace:
+    """How fast an answer is: ``times`` as fast as a reference of its run, and its share of a ``roof``."""
+
+    times: float
+    reference: str
+    roof: float | None = None
+    roof_of: str = ""
+
+    def __str__(self) -> str:
+        """``1.8 × as fast as the plain loop, 0.93 of the roof (memory)``."""
+        share = "" if self.roof is None else f", {self.roof:.2f} of the roof ({self.roof_of})"
+        digits = 0 if self.times >= 100 else 1 if self.times >= 10 else 2
+        return f"{self.times:.{digits}f} × as fast as {self.reference}{share}"
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What a grading says: the status, one line, and lines that explain it.
 
     ``to do``: the file is a starter, or one of its functions still is. ``score`` is what a
-    prediction is worth.
+    prediction is worth, ``pace`` how fast an answer is that was measured on a GPU.
     """
 
     status: Literal["passed", "failed", "not run", "to do"]
     headline: str
     details: tuple[str, ...] = ()
     score: float | None = None
+    pace: Pace | None = None
 
 
 def read(folder: Path) -> Exercise:

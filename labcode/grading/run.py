@@ -178,6 +178,7 @@ def _grade(home: Path, pair: Chosen, console: Console, *, compiling: bool = True
         _digest(home, pair),
         verdict.headline,
         verdict.score,
+        verdict.pace,
     )
     _warn(console, progress.save(home, after))
     return verdict
@@ -198,6 +199,7 @@ def _grade_one(home: Path, pair: Chosen, console: Console) -> str:
     """Grade a part and say so; the verdict's status."""
     exercise, part = pair
     console.print(f"[bold]{exercise.short}{part.letter}[/]  {exercise.title}: {part.title}", highlight=False)
+    before = _best(home, pair, console)
     verdict = _grade(home, pair, console)
     console.print(f"  {_MARKS[verdict.status]} {escape(verdict.headline)}", highlight=False, soft_wrap=True)
     for line in verdict.details:
@@ -205,6 +207,11 @@ def _grade_one(home: Path, pair: Chosen, console: Console) -> str:
     if verdict.score is not None:
         kept = progress.load(home)[0].get(exercise.part_id(part), progress.PartProgress()).score
         console.print(f"    the first prediction counts: {kept or 0.0:.2f} of 1", highlight=False)
+    if verdict.pace is not None:
+        best = _best(home, pair, console)
+        news = "a new personal best" if best.best_text != before.best_text else "your personal best"
+        after = f" (before: {before.best:.2f} ×)" if before.best is not None and best != before else ""
+        console.print(f"    {news}: {best.best_text or 'none has passed yet'}{after}", highlight=False)
     if verdict.status == "passed" and not sealed.is_sealed(home):
         shown = _file(home, pair, "solutions").relative_to(home).as_posix()
         console.print(f"    [dim]the model's answer: {shown}[/]", highlight=False, soft_wrap=True)
@@ -216,6 +223,14 @@ def _grade_one(home: Path, pair: Chosen, console: Console) -> str:
             soft_wrap=True,
         )
     return verdict.status
+
+
+def _best(home: Path, pair: Chosen, console: Console) -> progress.PartProgress:
+    """What is kept of a part: its personal best alone."""
+    done, line = progress.load(home)
+    _warn(console, line)
+    kept = done.get(pair[0].part_id(pair[1]), progress.PartProgress())
+    return progress.PartProgress(best=kept.best, best_text=kept.best_text)
 
 
 def _list(home: Path, console: Console, parts: Sequence[str] = ()) -> int:
@@ -246,6 +261,8 @@ def _list(home: Path, console: Console, parts: Sequence[str] = ()) -> int:
                 before = done.get(exercise.part_id(part))
                 if state != "passed" and before is not None and before.passed:
                     result += " [dim](an earlier version passed)[/]"
+                if before is not None and before.best_text and before.best_text not in result:
+                    result += f" [dim](personal best: {escape(before.best_text)})[/]"
                 text = f"{mark} {exercise.short}{part.letter}  {part.title}: {result}"
                 lines[exercise.book_part].append(text)
                 failed += [text] if state == "failed" else []
@@ -554,13 +571,14 @@ def _solved(home: Path, pair: Chosen) -> Verdict:
     """The verdict on a part's solution; of a sheet, on what the solution computes."""
     if not pair[1].is_sheet:
         return grade.grade(*pair, _file(home, pair, "solutions"))
+    try:
+        text = generate.model_of(sealed.root(home), *pair)
+    except LabError as error:
+        return grade.not_run(str(error))
     with private_folder() as folder:
         file = folder / pair[1].file
-        try:
-            file.write_text(generate.model_of(sealed.root(home), *pair), encoding="utf-8")
-        except LabError as error:
-            return grade.not_run(str(error))
-        return grade.grade(*pair, file)
+        file.write_text(text, encoding="utf-8")
+        return grade.grade(*pair, file, own=False)
 
 
 def _shown_path(home: Path, pair: Chosen) -> str:

@@ -25,7 +25,9 @@ from types import ModuleType
 from typing import Any
 
 from labcode.errors import LabError
+from labcode.grading import jail, sealed
 from labcode.grading.records import Exercise, Part, Verdict
+from labcode.store import repository_root
 
 _WIDTH = 100
 _MOST_BYTES = 1 << 16
@@ -341,6 +343,49 @@ class Commands:
 
 
 @dataclass(frozen=True)
+class Recording(Question):
+    """The path of a recording that the learner made, judged by what is in it."""
+
+    tool: str = "nsys"
+
+    def form(self) -> str:
+        """Seen from the sheet's folder."""
+        return f"the path of a recording of {self.tool}, seen from this folder"
+
+    def same(self, right: Any, given: Any) -> bool:
+        """It can be opened, and passes every check."""
+        return not self.missing(right, given)
+
+    def missing(self, right: Any, given: Any) -> list[str]:
+        """What the checks that fail say; a check that cannot look is left to those before it."""
+        try:
+            with right.open(Path(given)) as report:
+                return [check.says for check in right.checks if not check.holds(report)]
+        except LabError as error:
+            return [str(error)]
+
+    def near(self, right: Any, given: Any) -> str:
+        """All that is amiss."""
+        return "; ".join(self.missing(right, given))
+
+    def shown(self, value: Any) -> str:
+        """The model's recording."""
+        return _written(str(value.model) if isinstance(value, Recordings) else value)
+
+
+@dataclass(frozen=True)
+class Recordings:
+    """The right answer to a `Recording`: one that is, what opens any, and what is checked of it.
+
+    A check's ``wrong`` says in words what kind of recording fails it.
+    """
+
+    model: Path
+    open: Callable[[Path], Any]
+    checks: tuple[Check, ...]
+
+
+@dataclass(frozen=True)
 class Misreading:
     """What one misreading answers, under one key or several, and what is said of it."""
 
@@ -410,9 +455,13 @@ class Sheet:
                 found[one.key] = data[one.key]
         return found, empty, wrong
 
-    def judge(self, text: str) -> Verdict:
-        """The verdict on a sheet."""
+    def judge(self, text: str, folder: Path | None = None) -> Verdict:
+        """The verdict on a sheet; ``folder`` is where it lies, if its recordings have to be the learner's."""
         given, empty, wrong = self.read(text)
+        for one in self.questions:
+            if folder is not None and isinstance(one, Recording) and one.key in given:
+                given[one.key] = str(folder / given[one.key])
+                wrong += [f"{one.key}: {said}" for said in [_not_own(folder, Path(given[one.key]))] if said]
         if wrong:
             return Verdict("failed", wrong[0], tuple(wrong[1:]))
         if empty:
@@ -473,7 +522,7 @@ def read(home: Path, exercise: Exercise, part: Part) -> Sheet:
     return Sheet(file.read_text(encoding="utf-8"), file)
 
 
-def judge(home: Path, exercise: Exercise, part: Part, file: Path) -> Verdict:
+def judge(home: Path, exercise: Exercise, part: Part, file: Path, *, own: bool = True) -> Verdict:
     """The verdict on a learner's file; of one that is too large, or no text, too."""
     if file.stat().st_size > _MOST_BYTES:
         return Verdict("failed", f"{file.name} is larger than {_MOST_BYTES >> 10} KiB: a sheet is not")
@@ -481,7 +530,19 @@ def judge(home: Path, exercise: Exercise, part: Part, file: Path) -> Verdict:
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError:
         return Verdict("failed", f"{file.name} is not UTF-8 text")
-    return read(home, exercise, part).judge(text)
+    return read(home, exercise, part).judge(text, file.parent if own else None)
+
+
+def _not_own(folder: Path, file: Path) -> str:
+    """Why a recording is not taken: one of the book's, or handed in from elsewhere; empty where it is."""
+    place = file.resolve()
+    if place.is_relative_to((repository_root() / "captures").resolve()) or sealed.root(
+        repository_root()
+    ).resolve() in (place.parents):
+        return "that one came with the book: record it yourself"
+    if jail.current() is not None and (file.is_symlink() or not place.is_relative_to(folder.resolve())):
+        return f"{file.name} lies elsewhere: hand it in beside the sheet"
+    return ""
 
 
 def _gave(question: Question, value: Any, given: Any, right: Any) -> bool:

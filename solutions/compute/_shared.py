@@ -5,19 +5,21 @@ at hand and permitted; elsewhere the verdict says that they were not.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from labcode.errors import LabError
 from labcode.grading import gpu
+from labcode.grading.accesses import drawn
 from labcode.grading.cases import brief
-from labcode.grading.records import Verdict
+from labcode.grading.records import Pace, Verdict
 from labcode.reports.ncu.report import NcuReport, open_report
 from labcode.store import CaptureSet
 
 Record = Mapping[str, Any]
 WARP = 32
+FLOAT = 4  # bytes
 INSTRUCTIONS = "smsp__inst_executed.sum"
 
 
@@ -41,24 +43,41 @@ class Counted:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel to improve: the measuring program, the most time (of the baseline's), the counters."""
+    """A kernel to improve: the measuring program, the most time (of the baseline's), the counters.
+
+    ``operations`` are those in FP32 that an output takes at least: with the bytes that are read and written
+    once they make the roof.
+    """
 
     program: Path
     most_time: float
     counted: Counted
+    operations: float
 
     def grade(self, file: Path) -> Verdict:
         """The verdict on a learner's kernel."""
         record = gpu.measure_kernel(self.program, file, self.counted.metrics)
         time = record["learner_us"] / record["baseline_us"]
         line = gpu.ratio_line("time", time, self.most_time, "× that of the kernel you began with")
-        requirements = [(time <= self.most_time, line)]
+        requirements, pace = [(time <= self.most_time, line)], self.pace(record)
         if "counters" in record:
             requirements.append(_judged(self.counted, record))
-            return gpu.against(requirements)
-        verdict = gpu.against(requirements)
+            verdict = gpu.against(requirements, pace)
+            return replace(verdict, details=(*verdict.details, *drawn(record.get("accesses", ()))))
+        verdict = gpu.against(requirements, pace)
         left = f"– counters: not looked at ({record['no_counters']})"
-        return Verdict(verdict.status, verdict.headline, (*verdict.details, left))
+        return replace(verdict, details=(*verdict.details, left))
+
+    def pace(self, record: Record) -> Pace:
+        """How fast a kernel is beside the one that the learner began with, and beside the nearer roof."""
+        times = record["baseline_us"] / record["learner_us"]
+        rates = record.get("memory_bytes_us"), record.get("fp32_operations_us")
+        if not all(rates):
+            return Pace(times, "the kernel you began with")
+        needed = FLOAT * (record["elements"] + record["outputs"]), self.operations * record["outputs"]
+        least = {what: n / rate for what, n, rate in zip(("memory", "FP32"), needed, rates, strict=True)}
+        nearer = max(least, key=lambda what: least[what])
+        return Pace(times, "the kernel you began with", least[nearer] / record["learner_us"], nearer)
 
     def beforehand(self, file: Path) -> Verdict | None:
         """What the compiler alone can say of a learner's file."""

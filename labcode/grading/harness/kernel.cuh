@@ -108,6 +108,20 @@ inline void check(const std::string& record, const KernelTask& task, Shape s, st
     LAB_CUDA(cudaStreamDestroy(stream));
 }
 
+// What the GPU here can do on paper: bytes of its memory and operations in FP32 in a microsecond, from its own attributes.
+inline void add_roofs(JsonObject& result) {
+    int device = 0;
+    LAB_CUDA(cudaGetDevice(&device));
+    const auto asked = [&](cudaDeviceAttr what) {
+        int value = 0;
+        return cudaDeviceGetAttribute(&value, what, device) == cudaSuccess ? static_cast<double>(value) : 0.0;
+    };
+    const double lanes = asked(cudaDevAttrComputeCapabilityMajor) * 10 + asked(cudaDevAttrComputeCapabilityMinor) == 80 ? 64 : 128;
+    const double khz = 1e-3;  // in one microsecond
+    result.add("memory_bytes_us", 2 * khz * asked(cudaDevAttrMemoryClockRate) * asked(cudaDevAttrGlobalMemoryBusWidth) / 8);
+    result.add("fp32_operations_us", 2 * lanes * khz * asked(cudaDevAttrClockRate) * asked(cudaDevAttrMultiProcessorCount));
+}
+
 // The whole program: RECORD.json SEED, and «counters» for a single marked run of the timed shape.
 inline int grade_kernel(const KernelTask& task, int argc, char** argv) {
     program_name = "measurement";
@@ -157,6 +171,7 @@ inline int grade_kernel(const KernelTask& task, int argc, char** argv) {
         alternate([&] { return timed([&] { task.baseline(in.get(), out.get(), s, stream); LAB_LAUNCHED(); }); }, [&] { return timed(run); }, 15,
                   baseline, learner);
         result.add("baseline_us", baseline).add("learner_us", learner);
+        add_roofs(result);
     }
     LAB_CUDA(cudaMemset(out.get(), 0xff, out.bytes()));
     LAB_CUDA(cudaDeviceSynchronize());

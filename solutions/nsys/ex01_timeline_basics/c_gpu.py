@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from labcode.grading import gpu
-from labcode.grading.records import Verdict
+from labcode.grading.records import Pace, Verdict
 
 HARNESS = Path(__file__).with_name("c_harness.py")
 MOST_TIME = 0.67  # of the plain loop's time
@@ -24,5 +24,6 @@ def grade(file: Path) -> Verdict:
         [
             (time <= MOST_TIME, gpu.ratio_line("time", time, MOST_TIME, "× that of the plain loop")),
             (idle <= MOST_IDLE * plain, line),
-        ]
+        ],
+        Pace(1 / time, "the plain loop", 1 - idle, "a GPU that never waits"),
     )

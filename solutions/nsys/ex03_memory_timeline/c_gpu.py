@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from labcode.grading import gpu
-from labcode.grading.records import Verdict
+from labcode.grading.records import Pace, Verdict
 
 HARNESS = Path(__file__).with_name("c_harness.cu")
 MOST_TIME = 1.25  # of the slowest stage alone
@@ -17,4 +17,5 @@ def grade(file: Path) -> Verdict:
     time = record["learner_us"] / stages[slowest]
     serial = record["baseline_us"] / stages[slowest]
     text = gpu.ratio_line("time", time, MOST_TIME, f"× that of the slowest stage alone ({slowest})")
-    return gpu.against([(time <= MOST_TIME, f"{text}; one after another takes {serial:.2f} ×")])
+    pace = Pace(serial / time, "one stage after another", 1 / time, "the slowest stage alone")
+    return gpu.against([(time <= MOST_TIME, f"{text}; one after another takes {serial:.2f} ×")], pace)

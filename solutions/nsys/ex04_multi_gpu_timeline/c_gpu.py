@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from labcode.grading import gpu
-from labcode.grading.records import Verdict
+from labcode.grading.records import Pace, Verdict
 
 HARNESS = Path(__file__).with_name("c_harness.py")
 LEAST_HIDDEN = 0.5  # of the time with a collective
@@ -26,5 +26,6 @@ def grade(file: Path) -> Verdict:
                 time <= MOST_TIME,
                 gpu.ratio_line("step time", time, MOST_TIME, "× that with the plain reduction"),
             ),
-        ]
+        ],
+        Pace(1 / time, "the plain reduction", hidden, "all communication hidden"),
     )
