@@ -19,6 +19,8 @@ from labcode.errors import LabError, describe_os_error
 from labcode.show.terminal import guarded
 from labcode.store import LIMIT_VARIABLE, unpack_limit
 
+_LONGEST = 4_000  # characters of a line that says what is wrong
+
 app = typer.Typer(
     name="labcode",
     help="The Profiling Lab: capture, read, analyze and draw GPU profiles; grade the book's exercises.",
@@ -72,6 +74,8 @@ def _root(
 
 
 def _fail(message: str) -> NoReturn:
+    if len(message) > _LONGEST:  # a word that was given, or what a tool printed: its begin and its end tell
+        message = f"{message[: _LONGEST // 2]} … {message[-_LONGEST // 2 :]}"
     print(f"labcode: {message}", file=sys.stderr)
     sys.exit(2)
 

@@ -22,6 +22,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +181,8 @@ def _judged(folder: Path, told: Path, status: int | None, usage: Any) -> Ended:
         faults.append(f"exit code {code}")
     if "Traceback (most recent call last)" in err + out:
         faults.append("a traceback")
-    if "Warning: " in err:
+    warned = [line for line in err.splitlines() if "Warning: " in line]
+    if any("/rules.py:" not in line for line in warned):  # of one's own rules Python may warn
         faults.append("a warning of Python")
     if code == 2:
         lines = [line for line in err.splitlines() if line.startswith("labcode: ")]
@@ -204,8 +206,9 @@ def _judged(folder: Path, told: Path, status: int | None, usage: Any) -> Ended:
             json.loads(out, parse_constant=_no_constant)
         except ValueError as error:
             faults.append(f"no JSON: {error}")
-    beside = any(str(word).endswith(("/in", "/in/..")) for word in found["asked"])  # a folder to write into
-    faults += _left(folder, found["before"], code, beside)
+    words = list(map(str, found["asked"]))
+    places = [os.path.relpath(after, folder) for word, after in pairwise(words) if word == "-o"]
+    faults += _left(folder, found["before"], code, places)
     if found["after"]:
         faults.append(found["after"])
     return Ended(code, out, err, found["seconds"], found["grown"], read, faults)
@@ -215,8 +218,8 @@ def _no_constant(name: str) -> None:
     raise ValueError(name)
 
 
-def _left(folder: Path, before: Mapping[str, tuple[int, str]], code: int, beside: bool) -> list[str]:
-    """What a command left behind: changed inputs, hidden or half-written files."""
+def _left(folder: Path, before: Mapping[str, tuple[int, str]], code: int, places: Sequence[str]) -> list[str]:
+    """What a command left behind: changed inputs, hidden or half-written files; ``places`` were asked for."""
     faults = []
     after = _held(folder)
     for name, held in before.items():
@@ -225,8 +228,10 @@ def _left(folder: Path, before: Mapping[str, tuple[int, str]], code: int, beside
     for name in after.keys() - before.keys():
         if "/.labcode-" in name or name.startswith("tmp/"):
             faults.append(f"{name} is left")
+        elif not code and any(_asked_for(name, one) for one in places):
+            continue
         elif name.startswith("in/"):
-            if code or (".scrubbed" not in name and not beside):
+            if code or ".scrubbed" not in name:
                 faults.append(f"{name} is beside the input")
         elif name.startswith("out/"):
             if code == 2:
@@ -238,10 +243,15 @@ def _left(folder: Path, before: Mapping[str, tuple[int, str]], code: int, beside
     return faults
 
 
+def _asked_for(name: str, place: str) -> bool:
+    """Whether something lies where a command was asked to write, or is a folder on the way there."""
+    return place == "." or name == place or name.startswith(f"{place}/") or place.startswith(f"{name}/")
+
+
 def _half(path: Path) -> str:
     """What is wrong with a file that was written."""
     data = path.read_bytes()
-    if not data and path.suffix != ".txt":
+    if not data and path.suffix not in (".txt", ".csv"):  # the CSV of a report without rows, as of nsys
         return "empty"
     try:
         if path.suffix == ".json":

@@ -1,12 +1,17 @@
 """What the campaign found that deserves a case of its own."""
 
+import io
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from labcode.analysis.ledger.ledger import MOST_GPUS
 from labcode.analysis.ranks import heatmap
 from labcode.analysis.ranks.run import open_run
+from labcode.analysis.stats.table import Table, Texts
+from labcode.analysis.stats.writer import write
 from labcode.capture.scan import json_texts
 from labcode.hardware import management
 from tests.support import exports, histories
@@ -50,3 +55,17 @@ def test_a_tool_that_prints_without_end(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setitem(__import__("sys").modules, "pynvml", None)
     assert management.read().problem == "nvidia-smi printed 100,000 lines; is it NVIDIA's?"
+
+
+def test_json_of_rows_of_which_some_have_no_name() -> None:
+    table: Table = {"Start": np.arange(3), "Name": Texts(np.array([0, -1, 1]), ["a", "b"])}
+    shown = io.StringIO()
+    write(table, "json", shown)
+    assert [row["Name"] for row in json.loads(shown.getvalue())] == ["a", "", "b"]
+
+
+def test_a_line_on_what_is_wrong_ends(tmp_path: Path) -> None:
+    export = exports.make_export(tmp_path / "run.sqlite", kernels=[exports.kernel(100, 108)])
+    said = one_line(labcode("stats", export, "--report", "x" * 50_000))
+    assert len(said) < 4_100
+    assert "labcode: " in said and " … " in said

@@ -105,7 +105,8 @@ def _changed_once(rng: random.Random, value: Any) -> Any:
     elif what == 6:
         container[key] = rng.choice(([container[key]], {"a": container[key]}, str(container[key])))
     elif isinstance(container[key], bool | int | float):
-        container[key] = rng.choice((-container[key], container[key] * 10**9, float(container[key])))
+        number = container[key]
+        container[key] = rng.choice((-number, number * 10**9, float(max(min(number, 10**300), -(10**300)))))
     else:
         container[key] = rng.choice(NUMBERS)
     return value

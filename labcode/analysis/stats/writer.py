@@ -30,7 +30,7 @@ _Prepare = Callable[[Sequence[str]], list[str]]
 
 @dataclass(frozen=True)
 class _Coded:
-    """A column whose values are few: a code into texts for each row."""
+    """A column whose values are few: a code into texts for each row; -1 is the last, of what is missing."""
 
     codes: Ints
     texts: list[str]
@@ -108,7 +108,7 @@ def _write_grid(fmt: str, table: Table, stream: TextIO) -> None:
 def _chunks(fields: Sequence[_Coded | _Listed], count: int) -> Iterator[Iterator[tuple[Any, ...]]]:
     """The rows, some at a time."""
     tables: list[Objects | None] = [
-        np.array([*field.texts, ""], dtype=object) if isinstance(field, _Coded) else None for field in fields
+        np.array(field.texts, dtype=object) if isinstance(field, _Coded) else None for field in fields
     ]
     taken = np.arange(1, count + 1)  # a row counts more the longer it is
     for field in fields:
