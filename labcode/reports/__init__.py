@@ -181,7 +181,7 @@ def kind_of(path: Path) -> Kind:
     A folder of up to `TOGETHER` traces is of their kind, for they are opened as one report.
 
     What has none of the suffixes is taken for a capture of nsys, whose reader says what else it is. Raises
-    `InputError` for the averages that are kept beside a trace.
+    `InputError` for the averages that are kept beside a trace, and for traces in Perfetto's own format.
     """
     name = path.name.lower()
     if path.is_dir():
@@ -189,6 +189,11 @@ def kind_of(path: Path) -> Kind:
         return "kineto" if kind == "kineto" and len(files) <= TOGETHER else "ranks"
     if name.endswith((".averages.json", ".averages.json.gz")):
         raise InputError(f"{path}: averages of a trace, not the trace; name the .trace.json.gz beside it")
+    if name.endswith((".pftrace", ".perfetto-trace")):
+        raise InputError(
+            f"{path}: a trace in Perfetto's format, which is written here and not read; open it at "
+            "ui.perfetto.dev, or name the capture that it was made of"
+        )
     return next((kind for kind, one in FORMATS.items() if name.endswith(one.suffixes)), "nsys")
 
 

@@ -36,6 +36,14 @@ def test_averages_are_no_trace() -> None:
         kind_of(Path("a.averages.json"))
 
 
+@pytest.mark.parametrize("name", ["a.pftrace", "A.PFTRACE", "a.perfetto-trace"])
+def test_traces_of_perfetto_are_written_not_read(name: str) -> None:
+    with pytest.raises(
+        InputError, match=r"a trace in Perfetto's format.*name the capture that it was made of"
+    ):
+        kind_of(Path(name))
+
+
 def test_a_command_says_what_it_reads_and_what_reads_the_file() -> None:
     assert expect(Path("a.ncu-rep"), "roofline", "ncu") == "ncu"
     with pytest.raises(

@@ -1,9 +1,9 @@
-"""A report in; what a Chrome trace shows beside its events out: queues and bandwidth as counters, and the
-critical path, a track of its own with arrows where it goes to another thread or stream.
+"""A report in; what a trace shows beside its events out: queues and bandwidth as counters, and the critical
+path, a track of its own with arrows where it goes to another thread or stream.
 """
 
-import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -15,109 +15,95 @@ from labcode.analysis.timeline.path_check import contradictions
 from labcode.analysis.timeline.transfers import bandwidth_changes
 from labcode.figures.timeline.groups import Report
 from labcode.figures.timeline.rows import Window
+from labcode.reports.columns import Ints
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.nsys.report import NsysReport
 
 PATH = 1 << 26  # numbers of the critical paths' groups begin here
 CATEGORY = "critical path"
-Number = Callable[[int, int, int, int], tuple[int, int] | None]
-GroupNumber = Callable[[int, int], int | None]
+Place = Callable[[int, int, int, int, int], tuple[int, int] | None]
+Ends = tuple[Ints, Ints, Ints]  # groups, tracks, times
+_Series = tuple[int, int, str, str, list[int], list[float]]
 
 
-def microseconds(ns: int) -> str:
-    """Nanoseconds as microseconds with three decimals, exactly."""
-    sign, ns = ("-", -ns) if ns < 0 else ("", ns)
-    return f"{sign}{ns // 1000}.{ns % 1000:03d}"
+@dataclass(frozen=True)
+class Path:
+    """The critical path of a rank or process: its table, titles, and what contradicts it."""
+
+    rank: int
+    title: str
+    what: str
+    table: pd.DataFrame
+    contradictions: tuple[str, ...]
 
 
-def counters(report: Report, window: Window | None, group: GroupNumber) -> Iterator[str]:
-    """Counter events: the queue of each stream, the bandwidth of copies and memsets by direction.
+def series(report: Report, window: Window | None) -> Iterator[_Series]:
+    """The queue of each stream, the bandwidth of copies and memsets by direction.
 
-    ``group`` gives the number of the group of a process' GPU, None where it is not shown.
+    process, GPU, name, unit, times and the value from each on.
     """
     keys = ["pid", "device", "context", "stream"]
     ops = report.gpu_ops()
     several = ops[keys].drop_duplicates().groupby(["pid", "device"])["context"].nunique().max() > 1
     for (pid, device, context, stream), mine in queue_changes(ops, report.api(), keys).groupby(keys):
         name = f"queue of stream {stream}" + (f", context {context}" if several else "")
-        yield from _counter(mine, "queued", name, "launches", window, group(_int(pid), _int(device)))
+        yield _int(pid), _int(device), name, "launches", *_values(mine, "queued", window)
     columns = ["pid", "device", "start_ns", "end_ns", "bytes"]
     copies, sets = report.memcpys(), report.memsets()
     moved = [copies[columns].assign(what=copies["copy_kind"]), sets[columns].assign(what="memset")]
     changes = bandwidth_changes(pd.concat(moved, ignore_index=True), ["pid", "device", "what"])
     for (pid, device, what), mine in changes.groupby(["pid", "device", "what"]):
-        number = group(_int(pid), _int(device))
-        yield from _counter(mine, "gb_per_s", f"bandwidth {what}", "GB/s", window, number)
+        yield _int(pid), _int(device), f"bandwidth {what}", "GB/s", *_values(mine, "gb_per_s", window)
 
 
 def _int(value: object) -> int:
     return int(str(value))
 
 
-def _counter(
-    changes: pd.DataFrame, column: str, name: str, unit: str, window: Window | None, group: int | None
-) -> Iterator[str]:
+def _values(changes: pd.DataFrame, column: str, window: Window | None) -> tuple[list[int], list[float]]:
     """The last value at each moment, from the one before the window on."""
-    if group is None:
-        return
     changes = changes.drop_duplicates("start_ns", keep="last")
     if window is not None:
         low = max(int(np.searchsorted(changes["start_ns"], window[0], "right")) - 1, 0)
         changes = changes.iloc[low : int(np.searchsorted(changes["start_ns"], window[1], "right"))]
         changes = changes.assign(start_ns=changes["start_ns"].clip(lower=window[0]))
-    head = f'{{"ph":"C","name":{json.dumps(name)},"pid":{group},"tid":0,"ts":'
-    for ns, value in zip(changes["start_ns"].to_list(), changes[column].round(3).to_list(), strict=True):
-        yield f'{head}{microseconds(ns)},"args":{{"{unit}":{value}}}}}'
+    return changes["start_ns"].to_list(), changes[column].round(3).to_list()
 
 
-def paths(report: Report, window: Window | None, track: Number) -> Iterator[str]:
-    """The critical path of each rank or process: named tracks, slices, arrows.
-
-    ``track`` gives the numbers (of group and track) of a stream (pid, device, context, stream) or of a
-    thread's calls (pid, -1, -1, tid); None where that is not shown.
-    """
+def found_paths(report: Report, window: Window | None) -> list[Path]:
+    """The critical path of each rank or process; none of what is neither a capture nor a trace."""
     if isinstance(report, KinetoReport):
         of, found = "rank", [mine for _, mine in critical_path(report, window).groupby("rank")]
     elif isinstance(report, NsysReport):
         of, found = "process", [path for path in paths_of_processes(report, window) if len(path)]
     else:
-        return
+        return []
     ops = report.gpu_ops()
     ops = ops if of == "rank" else ops.assign(rank=ops["pid"])
-    for place, mine in enumerate(found):
+    made = []
+    for mine in found:
         rank = int(mine["rank"].iloc[0])
-        number = PATH + rank
-        name = CATEGORY + (f", {of} {rank}" if len(found) > 1 else "")
-        for what, key, value in (
-            ("process_name", "name", name),
-            ("process_sort_index", "sort_index", -1),
-            ("thread_name", "name", "what decides the time"),
-            *(("process_labels", "labels", line) for line in contradictions(mine, ops, of=of)),
-        ):
-            yield json.dumps({"ph": "M", "name": what, "pid": number, "tid": 1, "args": {key: value}})
-        names = {text: json.dumps(text) for text in set(mine["name"]) | set(mine["kind"])}
-        columns = ("start_ns", "duration_ns", "kind", "name")
-        for start, spent, kind, text in zip(*(mine[c].to_list() for c in columns), strict=True):
-            yield (
-                f'{{"ph":"X","name":{names[text or kind]},"cat":"{CATEGORY}","pid":{number},"tid":1,'
-                f'"ts":{microseconds(start)},"dur":{microseconds(spent)},"args":{{"kind":{names[kind]}}}}}'
-            )
-        yield from _arrows(mine, place << 32, track)
+        title = CATEGORY + (f", {of} {rank}" if len(found) > 1 else "")
+        against = tuple(contradictions(mine, ops, of=of))
+        made.append(Path(rank, title, "what decides the time", mine, against))
+    return made
 
 
-def _arrows(path: pd.DataFrame, first: int, track: Number) -> Iterator[str]:
-    """From track to track, where the path changes it; their numbers are above ``first``."""
+def crossings(path: pd.DataFrame, place: Place) -> tuple[Ints, Ends, Ends] | None:
+    """Where the path changes the track: its row, and group, track and time before and after; None: nowhere.
+
+    ``place`` gives the numbers (of group and track) of a stream or, with the device -1, of a thread's calls
+    (pid, device, context, stream, tid); None where that is not shown.
+    """
     columns = ["pid", "device", "context", "stream", "tid"]
-    places = path[columns].to_numpy(np.int64)
-    changed = np.flatnonzero((places[1:] != places[:-1]).any(axis=1))
-    times = path["start_ns"].to_numpy(np.int64)
-    for row in changed.tolist():
-        ends = []
-        for pid, device, context, stream, tid in places[[row, row + 1]].tolist():
-            ends.append(track(pid, device, context, stream) if device >= 0 else track(pid, -1, -1, tid))
-        if ends[0] is None or ends[1] is None:
-            continue
-        head = f'"name":"{CATEGORY}","cat":"{CATEGORY}","id":{first + row + 1}'
-        at = int(times[row + 1])
-        for phase, (pid, tid), ns in (("s", ends[0], at - 1), ('f","bp":"e', ends[1], at)):
-            yield f'{{"ph":"{phase}",{head},"pid":{pid},"tid":{tid},"ts":{microseconds(ns)}}}'
+    places, which = np.unique(path[columns].to_numpy(np.int64), axis=0, return_inverse=True)
+    shown = [place(*one) for one in places.tolist()]
+    which = which.reshape(-1)
+    numbers = np.array([one or (-1, -1) for one in shown], np.int64).reshape(-1, 2)
+    rows = np.flatnonzero(which[1:] != which[:-1])
+    rows = rows[(numbers[which[rows], 1] >= 0) & (numbers[which[rows + 1], 1] >= 0)]
+    if not len(rows):
+        return None
+    at = path["start_ns"].to_numpy(np.int64)[rows + 1]
+    before, after = numbers[which[rows]], numbers[which[rows + 1]]
+    return rows, (before[:, 0], before[:, 1], at - 1), (after[:, 0], after[:, 1], at)

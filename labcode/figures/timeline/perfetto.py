@@ -2,22 +2,25 @@
 
 It holds what `labcode.figures.timeline.chrome_trace` writes: the same groups, tracks, arguments, arrows and
 counters, in a third of the bytes. Slices of a track that do not nest lie on rows of their own below it, for
-the format tells a slice by where it begins and ends alone.
+the format tells a slice by where it begins and ends alone. Each slice is written as it comes and forgotten
+when it has ended.
 
 The format: “TrackEvent” (Perfetto, 2025). Numbers of fields are those of its ``trace_packet.proto``,
 ``track_event.proto``, ``track_descriptor.proto``, ``interned_data.proto`` and ``debug_annotation.proto``.
 """
 
-import bisect
-import json
+import heapq
 import struct
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import Any, BinaryIO
 
-from labcode.figures.timeline.chrome_trace import write_chrome_trace
+import numpy as np
+
+from labcode.figures.timeline.events import Events, Slices
 from labcode.figures.timeline.groups import Report
+from labcode.figures.timeline.overlay import PATH
 from labcode.figures.timeline.rows import Window
+from labcode.reports.columns import Ints
 
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
 _CLEARED, _NEEDED = 1, 2  # of the state that names' numbers are part of
@@ -25,124 +28,141 @@ _EXPLICIT = 3  # the order of a group's tracks
 _SEQUENCE = 1
 _NAMES, _CATEGORIES, _ARGUMENTS = 2, 1, 3  # fields of the interned data
 _FLUSH = 1 << 20  # bytes
-_Slice = tuple[int, int, dict[str, Any]]  # when it begins, when it ends (-1 for a moment), what it is
+_TEXTS = 1 << 16  # names that are remembered; then they are explained anew
+_Key = tuple[int, int]  # a track: the numbers of its group and of itself
+_Row = tuple[int, int, _Key, str, str, list[tuple[str, Any]]]  # start, -end (1: a moment), …
 
 
 def write_pftrace(report: Report, output: BinaryIO, *, window: Window | None = None) -> int:
     """Write the events that overlap the window, by default all; returns how many there were."""
-    gathered = _Gathered()
-    written = write_chrome_trace(report, gathered, window=window)  # type: ignore[arg-type]
+    events = Events(report, window)
     held = bytearray()
-    for packet in gathered.packets():
+    for packet in _Packets(events).all():
         held += _bytes(1, packet)
         if len(held) > _FLUSH:
             output.write(held)
             held.clear()
     output.write(held)
-    return written
+    return events.count
 
 
-class _Gathered:
-    """Takes the text of a Chrome trace, line by line, and gives packets."""
+class _Packets:
+    """What a trace holds as packets."""
 
-    def __init__(self) -> None:
-        self._rest = ""
-        self._tracks: dict[tuple[int, int], list[_Slice]] = {}
-        self._counters: dict[tuple[int, str], list[tuple[int, float]]] = {}
-        self._flows: dict[tuple[int, int], list[tuple[int, bool, int]]] = {}
+    def __init__(self, events: Events) -> None:
+        self._events = events
         self._uuids: dict[tuple[Any, ...], int] = {}
-        self._named: dict[tuple[str, int, int], Any] = {}
         self._numbers: dict[tuple[int, str], int] = {}
         self._new: list[bytes] = []
-        self._flow_numbers: dict[tuple[str, Any], int] = {}
+        self._forget = False
+        self._tracks: dict[_Key, tuple[str, int]] = {}
+        self._open: dict[_Key, list[list[int]]] = {}  # by track, by row: when slices that have begun will end
+        self._arrows: dict[int, _Arrowheads] = {}
 
-    def write(self, text: str) -> int:
-        *lines, self._rest = (self._rest + text).split("\n")
-        for line in lines:
-            if line.startswith('{"ph"'):
-                self._take(json.loads(line.rstrip(","), parse_float=Decimal))
-        return len(text)
-
-    def writelines(self, texts: Iterator[str]) -> None:
-        for text in texts:
-            self.write(text)
-
-    def _take(self, event: dict[str, Any]) -> None:
-        place = event["pid"], event["tid"]
-        kind = event["ph"]
-        if kind == "M":
-            (value,) = event["args"].values()
-            of_group = event["name"].startswith("process_")
-            self._named[event["name"], place[0], 0 if of_group else place[1]] = value
-            return
-        at = _ns(event["ts"])
-        if kind in ("X", "i"):
-            end = at + _ns(event["dur"]) if kind == "X" else -1
-            self._tracks.setdefault(place, []).append((at, end, event))
-        elif kind == "C":
-            for name, value in event["args"].items():
-                title = event["name"] if name == "value" else f"{event['name']}: {name}"
-                self._counters.setdefault((event["pid"], title), []).append((at, float(value)))
-        else:
-            number = self._flow_numbers.setdefault((event["cat"], event["id"]), len(self._flow_numbers) + 1)
-            self._flows.setdefault(place, []).append((at, kind == "f", number))
-
-    def packets(self) -> Iterator[bytes]:
-        """The tracks, then the events of each in time's order."""
-        self.write("\n")
+    def all(self) -> Iterator[bytes]:
+        """Groups and tracks, then the events, those of a track in time's order."""
         yield _number(13, _CLEARED) + _number(10, _SEQUENCE)
-        groups = sorted({pid for pid, _ in (*self._tracks, *self._counters)})
-        for pid in groups:
-            yield _descriptor(
-                _number(1, self._uuid(pid))
-                + _text(2, str(self._named.get(("process_name", pid, 0), pid)))
-                + _number(11, _EXPLICIT)
-                + _number(12, self._rank("process", pid, 0))
-            )
-        for pid, tid in sorted(self._tracks):
-            yield from self._track(pid, tid)
-        for pid, title in sorted(self._counters):
-            uuid = self._uuid(pid, title)
-            yield _descriptor(
-                _number(1, uuid) + _text(2, title) + _number(5, self._uuid(pid)) + _bytes(8, b"")
-            )
-            for at, value in sorted(self._counters[pid, title], key=lambda one: one[0]):
-                event = _number(9, _COUNTER) + _number(11, uuid) + _double(44, value)
-                yield self._event(at, event)
+        for group in self._events.groups():
+            number_of = _number(1, self._uuid(group.number))
+            name_of = _text(2, ": ".join((group.name, *group.labels)))
+            yield _descriptor(number_of + name_of + _number(11, _EXPLICIT) + _number(12, group.place))
+            for number, name, place in group.tracks:
+                self._tracks[group.number, number] = name, place or 0
+                yield self._line((group.number, number), 0)
+        self._attach()
+        for layer in self._events.layers():
+            for one in heapq.merge(*map(_rows, layer), key=lambda one: one[:2]):
+                yield from self._slice(*one)
+        for track, stacks in self._open.items():
+            for row, stack in enumerate(stacks):
+                yield from (self._end(track, row, stack.pop()) for _ in range(len(stack)))
+        for samples in self._events.samples():
+            key = samples.group, samples.name, samples.unit
+            title = samples.name if samples.unit == "value" else f"{samples.name}: {samples.unit}"
+            if key not in self._uuids:
+                parent = _number(5, self._uuid(samples.group))
+                yield _descriptor(_number(1, self._uuid(*key)) + _text(2, title) + parent + _bytes(8, b""))
+            uuid = _number(11, self._uuid(*key))
+            for at, value in zip(samples.times, samples.values, strict=True):
+                yield self._event(at, _number(9, _COUNTER) + uuid + _double(44, float(value)))
 
-    def _track(self, pid: int, tid: int) -> Iterator[bytes]:
-        name = str(self._named.get(("thread_name", pid, tid), tid))
-        events = sorted(self._tracks[pid, tid], key=lambda one: (one[0], -one[1]))
-        rank, flows = self._rank("thread", pid, tid), self._arrows(pid, tid, events)
-        for row, (number, found) in enumerate(_nested(events)):
-            uuid = self._uuid(pid, tid, number)
-            yield _descriptor(
-                _number(1, uuid)
-                + _text(2, name if not row else f"{name}, row {row + 1}")
-                + _number(5, self._uuid(pid))
-                + _number(12, rank)
-            )
-            for at, kind, event in found:
-                if kind == _END:
-                    yield self._event(at, _number(9, kind) + _number(11, uuid))
-                else:
-                    arrows = flows.get(id(event), ())
-                    yield self._event(at, self._described(kind, uuid, event, arrows))
+    def _slice(
+        self, start: int, end: int, track: _Key, category: str, name: str, arguments: list[tuple[str, Any]]
+    ) -> Iterator[bytes]:
+        end = -1 if end == 1 else -end
+        stacks = self._open.setdefault(track, [[]])
+        for row, stack in enumerate(stacks):
+            while stack and stack[-1] <= start:
+                yield self._end(track, row, stack.pop())
+        place = _fitting(stacks, max(start, end))
+        if place == len(stacks):
+            stacks.append([])
+            yield self._line(track, place)
+        arriving = self._arrows.get(track[1]) if track[0] < PATH else None
+        arrows = arriving.at(start) if arriving else []
+        if end == -1:
+            kind = _INSTANT
+        else:
+            kind = _BEGIN
+            stacks[place].append(end)
+        yield self._event(
+            start, self._described(kind, self._uuid(*track, place), category, name, arguments, arrows)
+        )
+        if end == start:
+            yield self._end(track, place, stacks[place].pop())
 
-    def _arrows(self, pid: int, tid: int, events: list[_Slice]) -> dict[int, list[tuple[bool, int]]]:
-        """By event the arrows that begin or end in it: in the last one that had begun then."""
-        begins = [at for at, _, _ in events]
-        found: dict[int, list[tuple[bool, int]]] = {}
-        for at, ends, number in self._flows.get((pid, tid), ()):
-            event = events[max(0, bisect.bisect_right(begins, at) - 1)][2]
-            found.setdefault(id(event), []).append((ends, number))
-        return found
+    def _line(self, track: _Key, row: int) -> bytes:
+        """The descriptor of a track, or of one of the rows below it."""
+        name, rank = self._tracks[track]
+        return _descriptor(
+            _number(1, self._uuid(*track, row))
+            + _text(2, name if not row else f"{name}, row {row + 1}")
+            + _number(5, self._uuid(track[0]))
+            + _number(12, rank)
+        )
 
-    def _described(self, kind: int, uuid: int, event: dict[str, Any], arrows: Any) -> bytes:
-        made = [_number(9, kind), _number(11, uuid), _number(10, self._interned(_NAMES, event["name"]))]
-        if category := event.get("cat"):
-            made.append(_number(3, self._interned(_CATEGORIES, category)))
-        for key, value in event.get("args", {}).items():
+    def _attach(self) -> None:
+        """Find for each arrow's end the event that it lies in: the last one that had begun then."""
+        tracks, starts = self._events.starts()
+        order = np.lexsort((starts, tracks))
+        starts = starts[order]
+        bounds = np.searchsorted(tracks[order], np.arange(1, tracks.max(initial=0) + 2))
+        parts: list[tuple[Ints, Ints, Ints]] = []
+        low = 0
+        for arrows in self._events.arrows():
+            numbers = np.arange(low + 1, low + 1 + len(arrows.numbers))
+            low += len(numbers)
+            for side, (_, track, time) in enumerate((arrows.begins, arrows.ends)):
+                parts.append((track, time, 2 * numbers + side))
+        if not parts:
+            return
+        track, time, number = (np.concatenate(column) for column in zip(*parts, strict=True))
+        for one in np.unique(track).tolist():
+            mine = np.flatnonzero(track == one)
+            begun = starts[bounds[one - 1] : bounds[one]]
+            at = begun[np.maximum(np.searchsorted(begun, time[mine], "right") - 1, 0)]
+            by_time = np.argsort(at, kind="stable")
+            self._arrows[one] = _Arrowheads(at[by_time], number[mine][by_time])
+
+    def _described(
+        self,
+        kind: int,
+        uuid: int,
+        category: str,
+        name: str,
+        arguments: list[tuple[str, Any]],
+        arrows: list[tuple[bool, int]],
+    ) -> bytes:
+        if len(self._numbers) > _TEXTS:
+            self._numbers.clear()
+            self._forget = True
+        made = [
+            _number(9, kind),
+            _number(11, uuid),
+            _number(10, self._interned(_NAMES, name)),
+            _number(3, self._interned(_CATEGORIES, category)),
+        ]
+        for key, value in arguments:
             made.append(_bytes(4, _number(1, self._interned(_ARGUMENTS, key)) + _argument(value)))
         made += [_fixed(48 if ends else 47, number) for ends, number in arrows]
         return b"".join(made)
@@ -155,45 +175,49 @@ class _Gathered:
             self._new.append(_bytes(field, _number(1, self._numbers[key]) + _text(2, text)))
         return self._numbers[key]
 
+    def _end(self, track: _Key, row: int, at: int) -> bytes:
+        return self._event(at, _number(9, _END) + _number(11, self._uuid(*track, row)))
+
     def _event(self, at: int, event: bytes) -> bytes:
         new = _bytes(12, b"".join(self._new)) if self._new else b""
+        flags = _NEEDED | _CLEARED if self._forget else _NEEDED
         self._new.clear()
-        return _number(8, at) + _number(10, _SEQUENCE) + _number(13, _NEEDED) + new + _bytes(11, event)
+        self._forget = False
+        return _number(8, at) + _number(10, _SEQUENCE) + _number(13, flags) + new + _bytes(11, event)
 
     def _uuid(self, *place: Any) -> int:
         return self._uuids.setdefault(place, len(self._uuids) + 1)
 
-    def _rank(self, what: str, pid: int, tid: int) -> int:
-        return int(self._named.get((f"{what}_sort_index", pid, tid), 0))
+
+class _Arrowheads:
+    """The ends of a track's arrows by time; each is given away once."""
+
+    def __init__(self, times: Ints, numbers: Ints) -> None:
+        self._times, self._numbers, self._next = times, numbers, 0
+
+    def at(self, time: int) -> list[tuple[bool, int]]:
+        """Of the arrows at a time, which is no earlier than that asked for before: ends there?, number."""
+        first = self._next
+        while self._next < len(self._times) and self._times[self._next] <= time:
+            self._next += 1
+        return [(bool(one & 1), one >> 1) for one in self._numbers[first : self._next].tolist()]
 
 
-def _nested(events: list[_Slice]) -> Iterator[tuple[int, list[_Slice]]]:
-    """Events of a track, in order, as rows of begins and ends, in each of which slices nest."""
-    open_ends: list[list[int]] = []
-    rows: list[list[_Slice]] = []
-    for at, end, event in events:
-        for stack, row in zip(open_ends, rows, strict=True):
-            while stack and stack[-1] <= at:
-                row.append((stack.pop(), _END, {}))
-        fits = (n for n, stack in enumerate(open_ends) if not stack or max(end, at) <= stack[-1])
-        place = next(fits, len(rows))
-        if place == len(rows):
-            open_ends.append([])
-            rows.append([])
-        if end < 0:
-            rows[place].append((at, _INSTANT, event))
-        elif end == at:
-            rows[place] += [(at, _BEGIN, event), (at, _END, {})]
-        else:
-            rows[place].append((at, _BEGIN, event))
-            open_ends[place].append(end)
-    for stack, row in zip(open_ends, rows, strict=True):
-        row.extend((stack.pop(), _END, {}) for _ in range(len(stack)))
-    yield from enumerate(rows)
+def _rows(pieces: Iterator[Slices]) -> Iterator[_Row]:
+    for some in pieces:
+        keys = [key for key, _ in some.arguments]
+        tracks = zip(some.groups, some.tracks, strict=True)
+        given = zip(*(values for _, values in some.arguments), strict=True)
+        for start, end, track, name, values in zip(
+            some.starts, some.ends, tracks, some.names, given, strict=True
+        ):
+            told = [(key, value) for key, value in zip(keys, values, strict=True) if value is not None]
+            yield start, 1 if end == -1 else -end, track, some.category, name, told
 
 
-def _ns(microseconds: Any) -> int:
-    return int(Decimal(microseconds) * 1000)
+def _fitting(stacks: list[list[int]], end: int) -> int:
+    """The first row in which a slice that ends then nests; their number where it does in none."""
+    return next((n for n, stack in enumerate(stacks) if not stack or end <= stack[-1]), len(stacks))
 
 
 def _descriptor(content: bytes) -> bytes:
@@ -205,9 +229,9 @@ def _argument(value: Any) -> bytes:
         return _number(2, int(value))
     if isinstance(value, int):
         return _number(4, value)
-    if isinstance(value, Decimal):
-        return _double(5, float(value))
-    return _text(6, value if isinstance(value, str) else json.dumps(value, default=str))
+    if isinstance(value, float):
+        return _double(5, round(value, 3))
+    return _text(6, str(value))
 
 
 # ---- the wire: https://protobuf.dev/programming-guides/encoding/

@@ -5,7 +5,8 @@ import json
 import struct
 
 from labcode.figures.timeline.chrome_trace import write_chrome_trace
-from labcode.figures.timeline.perfetto import _nested, write_pftrace
+from labcode.figures.timeline.events import Events
+from labcode.figures.timeline.perfetto import _Packets, write_pftrace
 from labcode.reports.nsys.report import open_report
 from tests.support.exports import call, kernel, make_export, mark, memcpy, push_pop, start_end, thread
 
@@ -128,24 +129,39 @@ def test_slices_begin_and_end_where_those_of_the_other_trace_do(tmp_path):
     assert len(values) == sum(len(e["args"]) for e in other if e["ph"] == "C")
 
 
-def test_slices_that_do_not_nest_lie_on_rows_of_their_own():
-    events = [
-        (0, 10, {"n": "a"}),
-        (2, 8, {"n": "b"}),
-        (5, 12, {"n": "c"}),
-        (10, 11, {"n": "d"}),
-        (11, 20, {}),
-    ]
-    rows = dict(_nested(events))
-    begun = {row: [event.get("n") for _, kind, event in found if kind == 1] for row, found in rows.items()}
-    assert begun == {0: ["a", "b", "d", None], 1: ["c"]}
-    for found in rows.values():
-        assert [at for at, _, _ in found] == sorted(at for at, _, _ in found)
-        depth = 0
-        for _, kind, _ in found:
-            depth += 1 if kind == 1 else -1
-            assert depth >= 0
-        assert depth == 0
+def test_slices_that_do_not_nest_lie_on_rows_of_their_own(tmp_path):
+    spans = [("a", 0, 10), ("b", 2, 8), ("c", 5, 12), ("d", 10, 11), ("e", 11, 20)]
+    tracks, events, _ = written(tmp_path, api=[call(begin, end, name) for name, begin, end in spans])
+    rows = {number: name for number, (name, *_) in tracks.items() if name.startswith("CUDA API")}
+    begun = {name: [e[3] for e in events if e[1] == 1 and e[2] == number] for number, name in rows.items()}
+    assert begun == {"CUDA API, main thread": ["a", "b", "d", "e"], "CUDA API, main thread, row 2": ["c"]}
+    for number in rows:
+        mine = [event for event in events if event[2] == number]
+        assert [event[0] for event in mine] == sorted(event[0] for event in mine)
+        depths = [sum(1 if kind == 1 else -1 for _, kind, *_ in mine[: n + 1]) for n in range(len(mine))]
+        assert min(depths) == 0 and depths[-1] == 0
+
+
+def test_what_follows_on_a_stream_begins_after_what_was_before_has_ended(tmp_path):
+    """Kernels and copies share a stream; of those that meet, the end comes first in the file."""
+    rows = {"memcpys": [memcpy(100, 200, 8), memcpy(300, 400, 8)], "kernels": [kernel(200, 300, "k()")]}
+    _, events, _ = written(tmp_path, **rows)
+    mine = [(at, kind) for at, kind, track, *_ in events if kind in (1, 2) and track == events[0][2]]
+    assert mine == [(100, 1), (200, 2), (200, 1), (300, 2), (300, 1), (400, 2)]
+
+
+def test_no_more_is_held_of_a_long_trace_than_its_tables(tmp_path):
+    """What writing allocates beside the events' own tables does not grow with the text."""
+    peaks = []
+    for count in (500, 4000):
+        calls = [call(10 * i, 10 * i + 5, f"call {i % 7}", correlation=i) for i in range(count)]
+        with open_report(make_export(tmp_path / f"{count}.sqlite", api=calls)) as report:
+            packets = _Packets(Events(report))
+            size = sum(map(len, packets.all()))
+            assert size > 20 * count
+            peaks.append(sum(len(row) for rows in packets._open.values() for row in rows))
+            assert len(packets._numbers) < 20
+    assert peaks == [0, 0]
 
 
 def test_a_long_trace_of_ranges_keeps_its_tracks_names(tmp_path):
