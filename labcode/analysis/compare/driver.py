@@ -32,7 +32,7 @@ from labcode.analysis.ledger.judged import only_within
 from labcode.analysis.stats.writer import write
 from labcode.errors import LabError
 from labcode.outputs import DOCUMENT_SCHEMA
-from labcode.show import Paper, check_format, one_line
+from labcode.show import Paper, check_format, one_line, write_csv, write_json
 
 __all__ = ["COLUMNS", "ONE_VALUE", "THRESHOLD", "TOO_FEW", "Comparison", "compare", "judge", "run"]
 
@@ -165,8 +165,7 @@ def run(
     gated = _everything(comparison, shown) if judged is None else judged.gated
     unsure = undecided(gated, limits.same)
     if fmt == "csv":
-        everything = _everything(comparison, shown)
-        everything.to_csv(output, index=False, float_format="%.6g", lineterminator="\n")
+        write_csv(_everything(comparison, shown), output, digits=6)
     elif fmt == "json":
         _write_json(comparison, shown, judged, unsure, gates, output)
     else:
@@ -299,8 +298,7 @@ def _write_json(
         "undecided": records(unsure),
         "gated": records(judged.gated) if judged is not None and gates else None,
     }
-    json.dump(document, output, indent=2, ensure_ascii=False)
-    output.write("\n")
+    write_json(document, output)
 
 
 def _write_text(
