@@ -34,7 +34,7 @@ from labcode.figures.timeline.tracks import (
 )
 from labcode.reports.columns import Ints
 from labcode.reports.nsys.counters import Counter
-from labcode.reports.nsys.report import NsysReport
+from labcode.reports.report import CountedReport
 
 _ROWS = 1 << 14  # events put together at once
 _GPU = 1 << 24  # numbers of (process, GPU) begin above those of processes
@@ -62,7 +62,7 @@ def write_chrome_trace(report: Report, output: TextIO, *, window: Window | None 
     for beside in (counters(report, window, book.group), paths(report, window, book.track)):
         output.writelines(f"{line},\n" for line in beside)
     devices = []
-    for counter in report.counters() if isinstance(report, NsysReport) else []:
+    for counter in report.counters() if isinstance(report, CountedReport) else []:
         part = counter.within(window) if window else counter
         for piece in _samples(part):
             output.write(",\n".join(piece) + ",\n")
