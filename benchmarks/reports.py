@@ -20,6 +20,7 @@ from labcode import tools
 from labcode.errors import LabError, ToolError
 from labcode.inputs import plain_file
 from labcode.outputs import private_folder, refuse_inputs, whole
+from labcode.show import terminal
 from labcode.show.terminal import console
 from labcode.workloads.models.big_export import make_big_export
 from labcode.workloads.models.side_by_side import Comparison, Timing, measure, side_by_side
@@ -138,10 +139,8 @@ def _nsys(path: Path | None) -> Path | None:
 
 
 def _table(rows: Iterable[Comparison], title: str) -> Table:
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    table.add_column("report", no_wrap=True)
-    for name in ("nsys", "labcode", "ratio", "nsys CPU", "labcode CPU", "MB", "equal"):
-        table.add_column(name, justify="right")
+    columns = ("nsys", "labcode", "ratio", "nsys CPU", "labcode CPU", "MB", "equal")
+    table = terminal.table("report", right=columns, title=title)
     for row in rows:
         other = row.nsys
         table.add_row(

@@ -1,6 +1,8 @@
-"""Units as tables and axes write them: a column's name or an axis' label in; the unit, and its size, out."""
+"""Units as tables, axes and users write them: a name, label or option in; the unit, or its size, out."""
 
 import re
+
+from labcode.errors import LabError
 
 SUFFIXES = {  # of a column's name
     "_bytes_per_s": "bytes/s",
@@ -41,6 +43,9 @@ _SIZES = {
     "share": {"%": 0.01, "1": 1.0},
 }
 _OF = {unit: (kind, size) for kind, units in _SIZES.items() for unit, size in units.items()}
+_UNITS_S = (3600.0, 60.0, 1.0, 1e-3)
+_NUMBER = r"(?:(\d+(?:\.\d+)?|\.\d+)%s)?"
+_TIME = re.compile("".join(_NUMBER % unit for unit in ("h", r"m(?:in)?(?!s)", "s", "ms")))
 _PARENTHESES = re.compile(r"\(([^()]*)\)\s*$")
 
 
@@ -67,3 +72,21 @@ def factor(unit: str, other: str) -> float | None:
     if unit not in _OF or other not in _OF or _OF[unit][0] != _OF[other][0]:
         return None
     return _OF[unit][1] / _OF[other][1]
+
+
+def parse_time(text: str, option: str, least_s: float = 0.0) -> float:
+    """Seconds in ``30m``, ``90s``, ``1h30m``, ``0.5s`` or ``100ms``; `LabError` for anything else."""
+    found = _TIME.fullmatch(text.replace(" ", ""))
+    parts = [(float(n), unit) for n, unit in zip(found.groups(), _UNITS_S, strict=True) if n] if found else []
+    seconds = sum(number * unit for number, unit in parts)
+    if not parts or seconds < least_s:
+        raise LabError(f"{option} {text}: give a time with its unit, such as 100ms, 90s or 1h30m")
+    return seconds
+
+
+def parse_size(text: str, option: str) -> int:
+    """Bytes in ``15MiB`` or ``20 MB``; `LabError` for another text, and for less than a MB."""
+    found = re.fullmatch(r"(\d{1,6}) ?(GB|GiB|MB|MiB)", text)
+    if not found or not int(found[1]):
+        raise LabError(f"{option} {text}: not a size; say for instance 15MiB or 20MB")
+    return int(int(found[1]) * _SIZES["size"][found[2]])

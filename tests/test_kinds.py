@@ -5,14 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
-from labcode.reports import Kind
+from labcode.analysis.rules.registry import JUDGING
+from labcode.reports import Kind, able
 
 LABCODE = Path(__file__).resolve().parent.parent / "labcode"
 CLASSES = {
     *("NsysReport", "KinetoReport", "NcuReport", "MemoryHistory", "PowerLog", "Launch", "Run", "TraceTables"),
     *("TimelineReport", "LaunchesReport", "MemoryReport", "PowerReport"),
 }
-ASKED = 93  # a record: whoever asks less often lowers it; what a format can is declared in `labcode.reports`
+ASKED = 30  # a record: whoever asks less often lowers it; what a format can is declared in `labcode.reports`
 
 
 def questions(tree: ast.AST) -> Iterator[ast.AST]:
@@ -52,3 +53,8 @@ def test_kinds_are_asked_for_no_more_often() -> None:
             found = sum(1 for _ in questions(ast.parse(path.read_text(encoding="utf-8"))))
             asked |= {str(path.relative_to(LABCODE)): found} if found else {}
     assert sum(asked.values()) <= ASKED, asked
+
+
+def test_what_diagnose_reads_has_rules_and_nothing_else_has() -> None:
+    assert set(JUDGING) == set(get_args(Kind))
+    assert {kind for kind, groups in JUDGING.items() if groups} == set(able("diagnose"))

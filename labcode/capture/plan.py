@@ -5,7 +5,6 @@ The costs are what the same experiments took when they were captured, on the mac
 on with the rest: nothing else has to remember how far it came, and a set made in slices is one set.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
@@ -16,8 +15,7 @@ from labcode.capture.experiments.record import Experiment
 from labcode.capture.verify import outdated
 from labcode.freshness import changed_sources
 from labcode.outputs import DOCUMENT_SCHEMA
-from labcode.show import period
-from labcode.show.paper import Paper, check_format
+from labcode.show import Paper, check_format, period, write_json
 from labcode.store import CaptureSet
 
 _FORMATS = ("table", "json", "md")
@@ -109,8 +107,7 @@ def run(set_name: str, slice_s: float | None, *, fmt: str, output: TextIO) -> No
     check_format(fmt, _FORMATS)
     plan = plan_of(store.load_set(set_name or None))
     if fmt == "json":
-        json.dump(document(plan, slice_s), output, indent=2, ensure_ascii=False)
-        output.write("\n")
+        write_json(document(plan, slice_s), output)
     else:
         _write(plan, slice_s, Paper(fmt, output))
 

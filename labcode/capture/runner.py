@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from labcode import store
@@ -49,6 +48,7 @@ from labcode.freshness import source_digests, version_digest
 from labcode.hardware import driver, health, needs
 from labcode.kernels import build
 from labcode.show import byte_text, period
+from labcode.show.terminal import escape
 from labcode.tools import find_ncu, guided, require_nsys
 
 Say = Callable[[str], None]

@@ -1,4 +1,4 @@
-"""When experiments run: what they took on the shipped set in; an order, estimates, spoken times out.
+"""When experiments run: what they took on the shipped set in; an order and estimates out.
 
 Each GPU measures one experiment at a time, those that depend on the host nothing beside them.
 """
@@ -17,9 +17,6 @@ from labcode.errors import InputError, LabError
 
 _PAGE_USES = re.compile(r"\{captures-used\}([\w \t,-]+)")
 _DAMPING_S = 60.0  # of shipped time: how much has to be done before this machine's own pace counts
-_UNITS_S = (3600.0, 60.0, 1.0, 1e-3)
-_NUMBER = r"(?:(\d+(?:\.\d+)?|\.\d+)%s)?"
-_TIME = re.compile("".join(_NUMBER % unit for unit in ("h", r"m(?:in)?(?!s)", "s", "ms")))
 
 
 def shipped_seconds() -> dict[str, float]:
@@ -100,16 +97,6 @@ class Pace:
         every = list(experiments)
         single = [experiment for experiment in every if alone(experiment)]
         return self.expect(single) + self.expect([e for e in every if e not in single]) / gpus
-
-
-def parse_time(text: str, option: str, least_s: float = 0.0) -> float:
-    """Seconds in ``30m``, ``90s``, ``1h30m``, ``0.5s`` or ``100ms``; `LabError` for anything else."""
-    found = _TIME.fullmatch(text.replace(" ", ""))
-    parts = [(float(n), unit) for n, unit in zip(found.groups(), _UNITS_S, strict=True) if n] if found else []
-    seconds = sum(number * unit for number, unit in parts)
-    if not parts or seconds < least_s:
-        raise LabError(f"{option} {text}: give a time with its unit, such as 100ms, 90s or 1h30m")
-    return seconds
 
 
 def parse_gpus(text: str, there: int) -> tuple[int, ...]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 
 from labcode import columnar, store
 from labcode.capture import catalogue, scan
@@ -20,6 +19,7 @@ from labcode.capture.privacy import Names
 from labcode.errors import InputError, LabError
 from labcode.freshness import as_of_today, is_fresh, source_digests
 from labcode.show import byte_text
+from labcode.show.terminal import escape
 from labcode.store import CaptureSet, ExperimentRecord
 
 LARGEST_SET = 32 << 20  # bytes; the whole repository must stay under 44 MiB

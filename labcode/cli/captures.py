@@ -69,9 +69,10 @@ def captures_plan(
     `labcode capture --stale --set SET --budget 25min` then captures exactly that, a slice each time it is
     called.
     """
-    from labcode.capture import plan, schedule
+    from labcode.capture import plan
+    from labcode.units import parse_time
 
-    slice_s = schedule.parse_time(budget, "--budget", least_s=1.0) if budget else None
+    slice_s = parse_time(budget, "--budget", least_s=1.0) if budget else None
     plan.run(set_name, slice_s, fmt=output_format, output=sys.stdout)
 
 

@@ -11,6 +11,7 @@ from labcode.cli.plain import Force
 from labcode.errors import LabError
 from labcode.outputs import free
 from labcode.show.terminal import console, raw
+from labcode.units import parse_time
 
 DOCTOR_LIMIT_S = 10.0  # for all external programs that are asked, together
 
@@ -81,7 +82,7 @@ def capture(
         raise LabError("capture: --stale and --only-missing are two different wishes; give one")
     free(archive, force=force or only_missing or resume or stale)
     wishes = runner.Wishes(
-        schedule.parse_time(budget, "--budget", least_s=1.0) if budget else None,
+        parse_time(budget, "--budget", least_s=1.0) if budget else None,
         schedule.parse_gpus(gpus, probe.gpu_count()) if gpus else (),
     )
     code = runner.capture(
@@ -151,7 +152,6 @@ def energy(
     Write -- before the command. Energies are those of whole GPUs, whoever uses them. The report goes to
     stderr; the exit code is the command's, or 128 and the number of the signal that ended it.
     """
-    from labcode.capture.schedule import parse_time
     from labcode.meter.meter import check_name
     from labcode.outputs import whole
     from labcode.record.power import run
@@ -346,7 +346,6 @@ def profile(
     from contextlib import nullcontext
     from typing import cast
 
-    from labcode.capture.schedule import parse_time
     from labcode.profiling import plan as plans
     from labcode.profiling import run
 

@@ -4,12 +4,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from labcode.show import terminal
+from labcode.show.terminal import escape
 
 _MARKS = {True: "[green]yes[/green]", False: "[red]no[/red]", None: "[yellow]unknown[/yellow]"}
 
@@ -27,7 +26,7 @@ def render(report: Mapping[str, Any], console: Console) -> None:
 def _machine(report: Mapping[str, Any], console: Console) -> None:
     system, driver = report["system"], report["driver"]
     console.print("[bold]Machine[/bold]")
-    table = _table()
+    table = terminal.pairs()
     table.add_row(
         "system",
         f"{system['os']}, kernel {system['kernel']}, {system['architecture']}, {system['cpu_count']} CPUs",
@@ -70,7 +69,7 @@ def _gpus(gpus: Iterable[Mapping[str, Any]], console: Console) -> None:
 
 def _tools(report: Mapping[str, Any], console: Console) -> None:
     console.print("\n[bold]Tools[/bold]")
-    table = _table()
+    table = terminal.pairs()
     for name, tool in report["tools"].items():
         place = tool["path"] or "not found"
         inside = ", the one inside Nsight Compute" if tool.get("inside_nsight_compute") else ""
@@ -88,7 +87,7 @@ def _tools(report: Mapping[str, Any], console: Console) -> None:
 
 def _permissions(permissions: Mapping[str, Any], console: Console) -> None:
     console.print("\n[bold]Permitted[/bold]")
-    table = _table()
+    table = terminal.pairs()
     for name, title in (("counters", "GPU counters (ncu)"), ("cpu_sampling", "CPU sampling (nsys)")):
         entry = permissions[name]
         advice = f"; {escape(entry['advice'])}" if entry["advice"] else ""
@@ -128,13 +127,6 @@ def _advice(report: Mapping[str, Any], console: Console) -> None:
 
 def _indented(text: str, console: Console, columns: int) -> None:
     console.print(Padding(Text.from_markup(text), (0, 0, 0, columns)))
-
-
-def _table() -> Table:
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column("", style="dim", no_wrap=True)
-    table.add_column("", overflow="fold")
-    return table
 
 
 def _number(value: float | None, unit: str = "", divisor: int = 1) -> str:

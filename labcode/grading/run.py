@@ -10,8 +10,6 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from labcode import store
@@ -19,6 +17,7 @@ from labcode.errors import LabError
 from labcode.grading import catalogue, execution, generate, grade, jail, keys, needs, progress, sealed
 from labcode.grading.records import MAX_STARS, Exercise, Part, Verdict
 from labcode.outputs import private_folder
+from labcode.show.terminal import beside, escape
 
 _POLL_S = 0.5
 _BAR = 24  # characters
@@ -464,7 +463,7 @@ def _grade_watched(home: Path, pair: Chosen, console: Console, state: tuple[int,
 
 def _beside(home: Path, pair: Chosen, console: Console) -> None:
     """A learner's answer and the model's, side by side."""
-    table = Table("yours", "the model's", show_lines=False, expand=True)
+    table = beside("yours", "the model's")
     model = generate.model_of(sealed.root(home), *pair)
     texts = _file(home, pair).read_text(encoding="utf-8", errors="replace"), model
     table.add_row(*(Text(text.strip("\n")) for text in texts))

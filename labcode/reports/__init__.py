@@ -36,6 +36,7 @@ class Format:
 
     what: str
     suffixes: tuple[str, ...]
+    ranges: str = ""  # what its ranges with a name are called, where it has any
     stats: str | None
     export: str | None
     diagnose: str | None
@@ -61,9 +62,10 @@ def _declared(kind: Kind) -> Format:
             return Format(
                 what="a capture of Nsight Systems",
                 suffixes=(".sqlite", ".sqlite.xz", ".nsys.xz", ".nsys-rep"),
+                ranges="NVTX range",
                 stats="labcode.analysis.stats.nsys.reports:SHELF",
                 export="labcode.reports.nsys.export:export_all",
-                diagnose="labcode.analysis.rules.driver:run",
+                diagnose="labcode.analysis.rules.driver:run_on_timeline",
                 compare="labcode.analysis.compare.driver:run",
                 timeline="labcode.figures.pages.timeline_export:draw_timeline",
                 flame="labcode.figures.pages.flame:write_flame",
@@ -77,7 +79,7 @@ def _declared(kind: Kind) -> Format:
                 suffixes=(".ncu-rep", ".ncu-rep.xz"),
                 stats="labcode.analysis.stats.ncu:SHELF",
                 export=None,
-                diagnose="labcode.analysis.rules.driver:run",
+                diagnose="labcode.analysis.rules.driver:run_on_launches",
                 compare="labcode.analysis.compare.driver:run",
                 timeline=None,
                 flame=None,
@@ -105,7 +107,7 @@ def _declared(kind: Kind) -> Format:
                 suffixes=(".power.json", ".power.json.xz"),
                 stats="labcode.analysis.stats.power:SHELF",
                 export=None,
-                diagnose="labcode.analysis.rules.driver:run",
+                diagnose="labcode.analysis.rules.driver:run_on_log",
                 compare="labcode.analysis.compare.driver:run",
                 timeline="labcode.figures.pages.timeline_export:draw_power",
                 flame=None,
@@ -117,9 +119,10 @@ def _declared(kind: Kind) -> Format:
             return Format(
                 what="a trace of torch.profiler",
                 suffixes=(".json", ".json.gz", ".json.xz"),
+                ranges="annotation",
                 stats="labcode.analysis.stats.kineto:SHELF",
                 export=None,
-                diagnose="labcode.analysis.rules.driver:run",
+                diagnose="labcode.analysis.rules.driver:run_on_timeline",
                 compare="labcode.analysis.compare.driver:run",
                 timeline="labcode.figures.pages.timeline_export:draw_timeline",
                 flame="labcode.figures.pages.flame:write_flame",
@@ -133,7 +136,7 @@ def _declared(kind: Kind) -> Format:
                 suffixes=("/",),
                 stats="labcode.analysis.stats.ranks:SHELF",
                 export=None,
-                diagnose="labcode.analysis.rules.driver:run",
+                diagnose="labcode.analysis.rules.driver:run_on_ranks",
                 compare="labcode.analysis.compare.driver:run",
                 timeline="labcode.figures.pages.timeline_export:draw_ranks",
                 flame=None,
@@ -156,6 +159,8 @@ _BY_NAME: tuple[Kind, ...] = (
 FORMATS: dict[Kind, Format] = {kind: _declared(kind) for kind in _BY_NAME}
 TOGETHER = 8  # traces that are opened as one report; a folder of more is taken rank by rank
 TIMELINES: tuple[Kind, ...] = ("nsys", "kineto")  # which say what happened when
+FOLDERS: tuple[Kind, ...] = ("ranks",)  # which hold a report for each rank
+METERED: tuple[Kind, ...] = ("power",)  # which say what was drawn, and of no work
 _OF_RANKS: tuple[Kind, ...] = ("nsys", "kineto", "power")
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import pandas as pd
 
 if TYPE_CHECKING:
+    from labcode.reports.columns import Ints
     from labcode.reports.ncu.launch import Launch
 
 
@@ -75,6 +76,64 @@ class TimelineReport(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
+
+
+@runtime_checkable
+class CountedReport(Protocol):
+    """A timeline with the GPU's own counters, sampled."""
+
+    def has_counters(self) -> bool:
+        """Whether any were sampled."""
+
+    def counters(self) -> list[Any]:
+        """The counters, each of one GPU."""
+
+
+@runtime_checkable
+class GridsReport(Protocol):
+    """A timeline that tells the sizes of kernels' grids without making their table."""
+
+    def grids(self) -> tuple[Ints, Ints, Ints]:
+        """Start, blocks and threads in a block of each kernel."""
+
+
+@runtime_checkable
+class SystemReport(Protocol):
+    """A timeline with calls of the operating system's libraries."""
+
+    def osrt(self) -> pd.DataFrame:
+        """The calls."""
+
+
+@runtime_checkable
+class SampledReport(Protocol):
+    """A timeline with stacks of Python: sampled, and of calls."""
+
+    def python_samples(self) -> pd.DataFrame:
+        """When samples were taken."""
+
+    def python_frames(self) -> pd.DataFrame:
+        """Their frames."""
+
+    def python_backtraces(self) -> pd.DataFrame:
+        """When stacks of calls were taken."""
+
+    def python_backtrace_frames(self) -> pd.DataFrame:
+        """Their frames."""
+
+
+@runtime_checkable
+class FunctionsReport(Protocol):
+    """A timeline with each function of Python, each operator and each annotation."""
+
+    def python_functions(self) -> pd.DataFrame:
+        """The functions."""
+
+    def annotations(self) -> pd.DataFrame:
+        """Ranges that the program or PyTorch names."""
+
+    def ops(self) -> pd.DataFrame:
+        """The operators."""
 
 
 class LaunchesReport(Protocol):

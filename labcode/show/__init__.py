@@ -14,7 +14,7 @@ from labcode.show.numbers import (
     value_text,
     whole_percent,
 )
-from labcode.show.paper import FORMATS, Paper, check_format
+from labcode.show.paper import FORMATS, Paper, check_format, write_csv, write_json
 from labcode.show.tables import CELLS, csv_cells, grid, html_table
 from labcode.show.text import LONGEST, cut, html, markdown, one_line, page_data, visible
 
@@ -41,4 +41,6 @@ __all__ = [
     "value_text",
     "visible",
     "whole_percent",
+    "write_csv",
+    "write_json",
 ]

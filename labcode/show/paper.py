@@ -1,7 +1,8 @@
-"""What people are told in; headings, points and tables as plain text or Markdown out."""
+"""What is told in; headings, points, tables as plain text or Markdown out, for programs CSV and JSON."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
 from labcode.errors import LabError
 from labcode.show.tables import CELLS, grid
@@ -13,6 +14,18 @@ def check_format(fmt: str, formats: Sequence[str] = FORMATS) -> None:
     """`LabError` for a format that is none of these."""
     if fmt not in formats:
         raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(formats)}")
+
+
+def write_json(document: object, stream: TextIO, *, indent: int = 2) -> None:
+    """A document for programs, names as they were recorded."""
+    json.dump(document, stream, indent=indent, ensure_ascii=False)
+    stream.write("\n")
+
+
+def write_csv(table: Any, stream: TextIO, *, digits: int | None = None) -> None:
+    """A DataFrame for programs, with all its digits or so many significant ones."""
+    form = None if digits is None else f"%.{digits}g"
+    table.to_csv(stream, index=False, float_format=form, lineterminator="\n")
 
 
 class Paper:

@@ -94,6 +94,30 @@ def console(*, stderr: bool = False) -> Console:
     return made
 
 
+def escape(text: str) -> str:
+    """A text for the markup of a console, where brackets style."""
+    from rich.markup import escape
+
+    return escape(text)
+
+
+def pairs() -> Table:
+    """Rich's table of names and what is said of them, without a head."""
+    from rich.table import Table
+
+    made = Table(box=None, show_header=False, pad_edge=False)
+    made.add_column("", style="dim", no_wrap=True)
+    made.add_column("", overflow="fold")
+    return made
+
+
+def beside(left: str, right: str) -> Table:
+    """Rich's table of two long texts side by side."""
+    from rich.table import Table
+
+    return Table(left, right, show_lines=False, expand=True)
+
+
 def table(*left: str, right: Sequence[str] = (), title: str | None = None) -> Table:
     """Rich's table for a console, its columns named, those of ``right`` with numbers."""
     from rich.table import Table

@@ -20,7 +20,7 @@ from labcode import store
 from labcode.capture import catalogue, runner, schedule, verify
 from labcode.capture.catalogue import EXPERIMENTS, Experiment, Run
 from labcode.capture.runner import Wishes
-from labcode.capture.schedule import Pace, in_order, parse_gpus, parse_time
+from labcode.capture.schedule import Pace, in_order, parse_gpus
 from labcode.errors import LabError
 from labcode.hardware import driver, needs
 from labcode.hardware.driver import CudaDevice, Driver
@@ -100,25 +100,6 @@ def test_this_machines_pace_counts_once_enough_is_known_of_it() -> None:
 )
 def test_times_are_said_in_a_few_words(seconds: float, text: str) -> None:
     assert period(seconds) == text
-
-
-def test_times_have_units() -> None:
-    given = {
-        "30m": 1800,
-        "90s": 90,
-        "1h30m": 5400,
-        "2h": 7200,
-        "5min": 300,
-        "100ms": 0.1,
-        ".5 s": 0.5,
-        "0s": 0,
-    }
-    assert {text: parse_time(text, "--idle") for text in given} == given
-    for text in ("30", "m", "", "-5m", "half an hour", "1.s", "5ms3s"):
-        with pytest.raises(LabError, match=r"--budget .*: give a time with its unit, such as 100ms, 90s"):
-            parse_time(text, "--budget")
-    with pytest.raises(LabError, match="--budget 0s: give a time"):
-        parse_time("0s", "--budget", least_s=1.0)
 
 
 def test_gpus_are_numbers_of_those_that_are_there() -> None:

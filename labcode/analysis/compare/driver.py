@@ -9,7 +9,7 @@ scatter. Here every kernel of either capture has its row, and a change is told f
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -32,7 +32,8 @@ from labcode.analysis.ledger.judged import only_within
 from labcode.analysis.stats.writer import write
 from labcode.errors import LabError
 from labcode.outputs import DOCUMENT_SCHEMA
-from labcode.show import Paper, check_format, one_line
+from labcode.reports import FORMATS, TIMELINES, Kind
+from labcode.show import Paper, check_format, one_line, write_csv, write_json
 
 __all__ = ["COLUMNS", "ONE_VALUE", "THRESHOLD", "TOO_FEW", "Comparison", "compare", "judge", "run"]
 
@@ -93,28 +94,15 @@ def run(
         raise LabError(f"--fail-above {fail_above:g}: give a percentage of 0 or more, such as 10")
     check_exit(undecided_exit)
     kinds = [reports.expect(file, "compare") for file in (before, after)]
-    if window is not None and not {"nsys", "kineto"} & set(kinds):
+    if window is not None and not set(TIMELINES) & set(kinds):
         raise LabError(f"compare: --window is for captures and traces; leave it out for {before}")
-    if "ncu" in kinds:
-        if kinds[0] != kinds[1]:
-            odd, own = (before, after) if kinds[1] == "ncu" else (after, before)
-            raise LabError(f"{odd}: no .ncu-rep; compare {own} with another .ncu-rep")
-        if gates or only:
-            raise LabError("compare: --gate and --only choose among events of timelines; use --kernel")
-        if undecided_exit is not None:
-            raise LabError(
-                "compare: --undecided-exit goes by intervals, and a .ncu-rep has each launch measured once"
+    for special, pair in PAIRS.items():
+        if special in kinds:
+            pair.check(special, kinds, (before, after))
+            pair.refuse(bool(gates or only), kernel is not None, undecided_exit is not None)
+            return pair.run(
+                *(before, after, fail_above, fmt, output, kernel, undecided_exit),
             )
-        return launches.run(before, after, fail_above=fail_above, fmt=fmt, output=output, kernel=kernel)
-    if "power" in kinds:
-        if kinds[0] != kinds[1]:
-            odd, own = (before, after) if kinds[1] == "power" else (after, before)
-            raise LabError(f"{odd}: no power log; compare {own} with another .power.json")
-        if gates or only or kernel is not None:
-            raise LabError("compare: --gate, --only and --kernel choose among events; power logs have none")
-        return power.run(
-            before, after, fail_above=fail_above, fmt=fmt, output=output, undecided_exit=undecided_exit
-        )
     if scheduler is not None and "ranks" not in kinds:
         reports.expect(before, "compare --scheduler", "ranks")
     if "ranks" in kinds:
@@ -165,13 +153,79 @@ def run(
     gated = _everything(comparison, shown) if judged is None else judged.gated
     unsure = undecided(gated, limits.same)
     if fmt == "csv":
-        everything = _everything(comparison, shown)
-        everything.to_csv(output, index=False, float_format="%.6g", lineterminator="\n")
+        write_csv(_everything(comparison, shown), output, digits=6)
     elif fmt == "json":
         _write_json(comparison, shown, judged, unsure, gates, output)
     else:
         _write_text(comparison, shown, judged, unsure, fail_above, gates, fmt, output)
     return exit_code(0 if judged is None else len(judged.failed), len(unsure), undecided_exit)
+
+
+# ---- pairs of files that are no timelines
+
+
+@dataclass(frozen=True)
+class Pair:
+    """How two files of a kind are compared: by what, what both have to be, what cannot be asked and why."""
+
+    run: Callable[[Path, Path, float | None, str, TextIO, str | None, int | None], int]
+    what: str
+    events: str
+    kernel: bool = True
+    intervals: str = ""
+
+    def check(self, own: Kind, kinds: Sequence[Kind], files: tuple[Path, Path]) -> None:
+        """`LabError` where only one of the files is of the kind."""
+        if kinds[0] != kinds[1]:
+            odd, one = files if kinds[1] == own else files[::-1]
+            raise LabError(f"{odd}: no {self.what}; compare {one} with another {FORMATS[own].suffixes[0]}")
+
+    def refuse(self, chosen: bool, kernel: bool, undecided: bool) -> None:
+        """`LabError` for what such files cannot be asked."""
+        if chosen or (kernel and not self.kernel):
+            raise LabError(f"compare: {self.events}")
+        if undecided and self.intervals:
+            raise LabError(f"compare: --undecided-exit goes by intervals, and {self.intervals}")
+
+
+def _launches(
+    before: Path,
+    after: Path,
+    limit: float | None,
+    fmt: str,
+    output: TextIO,
+    kernel: str | None,
+    _: int | None,
+) -> int:
+    return launches.run(before, after, fail_above=limit, fmt=fmt, output=output, kernel=kernel)
+
+
+def _logs(
+    before: Path,
+    after: Path,
+    limit: float | None,
+    fmt: str,
+    output: TextIO,
+    _: str | None,
+    undecided: int | None,
+) -> int:
+    return power.run(before, after, fail_above=limit, fmt=fmt, output=output, undecided_exit=undecided)
+
+
+PAIRS: Mapping[Kind, Pair] = {
+    "ncu": Pair(
+        _launches,
+        ".ncu-rep",
+        "--gate and --only choose among events of timelines; use --kernel",
+        intervals="a .ncu-rep has each launch measured once",
+    ),
+    "power": Pair(
+        _logs,
+        "power log",
+        "--gate, --only and --kernel choose among events; power logs have none",
+        kernel=False,
+    ),
+}
 
 
 # ---- gates: what users of a program wait for; everything else explains
@@ -299,8 +353,7 @@ def _write_json(
         "undecided": records(unsure),
         "gated": records(judged.gated) if judged is not None and gates else None,
     }
-    json.dump(document, output, indent=2, ensure_ascii=False)
-    output.write("\n")
+    write_json(document, output)
 
 
 def _write_text(
@@ -323,7 +376,7 @@ def _write_text(
     for kind, table in comparison.tables.items():
         if len(table) and kind in kinds:
             title = TITLES[kind]
-            if reports.kind_of(Path(comparison.after)) == "kineto":
+            if FORMATS[reports.kind_of(Path(comparison.after))].ranges == "annotation":
                 title = title.replace("NVTX ranges", "Annotations").replace(
                     "of Annotations", "of annotations"
                 )

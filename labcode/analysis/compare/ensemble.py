@@ -195,11 +195,11 @@ def read(paths: Sequence[Path], *, scheduler: str | None = None) -> list[Measure
     if timelines:
         found.update(zip(timelines, _timelines(timelines), strict=True))
     for path, kind in zip(paths, kinds, strict=True):
-        if kind == "power":
+        if kind in reports.METERED:
             energies = power.by_name(open_log(path))["joules"].dropna()
             joules = {("window", str(name)): np.array([value]) for name, value in energies.items()}
             found[path] = _measured(path, "power", joules)
-        elif kind == "ranks":
+        elif kind in reports.FOLDERS:
             with open_run(path, scheduler=scheduler) as run:
                 measures = ranks.measures(run).items()
                 found[path] = _measured(

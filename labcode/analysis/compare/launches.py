@@ -6,7 +6,6 @@ its memory restored and its clocks as they are, so a ratio has no interval: belo
 called a change.
 """
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from labcode.outputs import DOCUMENT_SCHEMA
 from labcode.reports import open_launches
 from labcode.reports.ncu.launch import Launch
 from labcode.reports.report import LaunchesReport
-from labcode.show import Paper
+from labcode.show import Paper, write_json
 
 THRESHOLD = 0.05
 CLOCKS = 0.02  # a larger difference of clocks is told
@@ -200,7 +199,7 @@ def run(
             "rows": records(found.table),
             "slower": [pair.after.function for pair in slower] if fail_above is not None else None,
         }
-        output.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        write_json(document, output)
     else:
         _write(found, before, after, slower, fail_above, fmt, output)
     return 1 if slower else 0

@@ -1,6 +1,5 @@
 """`labcode compare A B C …`: files and how they belong together in; what groups of them show out."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from labcode.analysis.compare.interval import UNDECIDED, Limits, exit_code, limi
 from labcode.analysis.stats.writer import records, write
 from labcode.errors import LabError
 from labcode.outputs import DOCUMENT_SCHEMA
-from labcode.show import Paper, check_format, one_line, time_text
+from labcode.show import Paper, check_format, one_line, time_text, write_csv, write_json
 
 _MOST = 20  # rows of a kind that people are shown
 _LONGEST = 60
@@ -150,7 +149,7 @@ def show(
     failed = None if fail_above is None else judged[judged["ratio_low"] > 1 + fail_above / 100]
     unsure = undecided(judged, limits_of(fail_above).same)
     if fmt == "csv":
-        shown.to_csv(output, index=False, float_format="%.6g", lineterminator="\n")
+        write_csv(shown, output, digits=6)
     elif fmt == "json":
         document = {
             "schema": DOCUMENT_SCHEMA,
@@ -161,7 +160,7 @@ def show(
             "regressions": None if failed is None else records(failed),
             "undecided": records(unsure),
         }
-        output.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        write_json(document, output)
     else:
         _write_text(found, shown, failed, fail_above, fmt, output)
     return exit_code(0 if failed is None else len(failed), len(unsure), undecided_exit)

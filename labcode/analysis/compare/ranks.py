@@ -61,8 +61,8 @@ def compare(before: Run, after: Run, tolerance: float = THRESHOLD) -> pd.DataFra
     The verdict is 'more', 'less', 'no change' (within ``tolerance``), 'undecided', 'new', 'vanished' or 'too
     few ranks'. Raises `LabError` for runs whose reports are of different kinds.
     """
-    if "power" in (before.kind, after.kind) and before.kind != after.kind:
-        odd = before if after.kind == "power" else after
+    if before.metered != after.metered:
+        odd = before if after.metered else after
         raise LabError(f"{odd.path}: no power logs; compare a folder of power logs with another one")
     sides = [measures(side) for side in (before, after)]
     total: dict[str, float] = {}
@@ -79,10 +79,10 @@ def compare(before: Run, after: Run, tolerance: float = THRESHOLD) -> pd.DataFra
 
 def measures(run: Run) -> dict[tuple[str, str], pd.Series]:
     """By ('rank', measure) and ('kernel', name) the value of each rank."""
-    table = (merge.power(run) if run.kind == "power" else stragglers.by_rank(run)).set_index("rank")
-    names = _POWER if run.kind == "power" else _MEASURES
+    table = (merge.power(run) if run.metered else stragglers.by_rank(run)).set_index("rank")
+    names = _POWER if run.metered else _MEASURES
     found = {("rank", name): table[name].astype("float64") for name in names}
-    if run.kind != "power":
+    if not run.metered:
         for kernel, mine in merge.kernels(run).groupby("name", sort=False):
             found["kernel", str(kernel)] = mine.set_index("rank")["total_ns"].astype("float64")
     return found

@@ -1,6 +1,5 @@
 """Rows with ratios and intervals in; the comparison as csv, JSON or text out, and whether it fails."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
@@ -10,7 +9,7 @@ import pandas as pd
 from labcode.analysis.compare.interval import exit_code, limits_of, undecided
 from labcode.analysis.stats.writer import records, write
 from labcode.outputs import DOCUMENT_SCHEMA
-from labcode.show import Paper
+from labcode.show import Paper, write_csv, write_json
 
 
 def write_rows(
@@ -36,7 +35,7 @@ def write_rows(
     failed = judged[judged["ratio_low"] > 1 + fail_above / 100] if fail_above is not None else None
     unsure = undecided(judged, limits_of(fail_above).same)
     if fmt == "csv":
-        table.to_csv(output, index=False, lineterminator="\n")
+        write_csv(table, output)
     elif fmt == "json":
         document = {
             "schema": DOCUMENT_SCHEMA,
@@ -47,7 +46,7 @@ def write_rows(
             "regressions": None if failed is None else records(failed),
             "undecided": records(unsure),
         }
-        output.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        write_json(document, output)
     else:
         lines = [f"before: {before}", f"after: {after}", *(f"note: {note}" for note in notes)]
         if failed is not None:

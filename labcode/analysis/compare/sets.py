@@ -27,7 +27,7 @@ from labcode import store
 from labcode.analysis.stats.writer import write
 from labcode.errors import InputError, LabError
 from labcode.outputs import DOCUMENT_SCHEMA
-from labcode.show import Paper, check_format, one_line
+from labcode.show import Paper, check_format, one_line, write_csv, write_json
 from labcode.store import CLAIMS_FILE, CaptureSet, Claim, read_claims
 
 COLUMNS = ("kind", "change", "where", "name", "first", "second", "ratio", "moved", "note")
@@ -103,7 +103,7 @@ def run(first: str, second: str, *, fmt: str, output: TextIO) -> None:
     check_format(fmt)
     found = compare_sets(first, second)
     if fmt == "csv":
-        found.rows.to_csv(output, index=False, float_format="%.6g", lineterminator="\n")
+        write_csv(found.rows, output, digits=6)
     elif fmt == "json":
         document = {
             "schema": DOCUMENT_SCHEMA,
@@ -112,8 +112,7 @@ def run(first: str, second: str, *, fmt: str, output: TextIO) -> None:
             "remarks": found.remarks,
             "rows": json.loads(found.rows.to_json(orient="records", double_precision=6)),
         }
-        json.dump(document, output, indent=2, ensure_ascii=False)
-        output.write("\n")
+        write_json(document, output)
     else:
         _write_text(found, fmt, output)
 

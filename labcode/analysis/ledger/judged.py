@@ -27,10 +27,7 @@ def cut_to(report: NsysReport | KinetoReport, text: str) -> list[str]:
     found = judged(report, text)
     begin = report.window()[0]
     low, high = ((time - begin) / 1e6 for time in found.window)
-    if isinstance(report, NsysReport):
-        report.source.only(found.window)
-    else:
-        report.only(found.window)
+    report.only(found.window)
     return [f"--window {text}: {low:,.3f} ms to {high:,.3f} ms ({found.told})", *found.notes]
 
 

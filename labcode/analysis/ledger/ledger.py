@@ -26,7 +26,7 @@ from labcode.reports.columns import Bools, Ints, Objects, unique
 from labcode.reports.frames import is_any, rows_of
 from labcode.reports.kineto.report import STEP, KinetoReport
 from labcode.reports.marks import MEASURED
-from labcode.reports.nsys.report import NsysReport
+from labcode.reports.report import FunctionsReport, SystemReport
 
 Spans = tuple[Ints, Ints]
 LAUNCHES = r"^(?:cu(?:da)?|hip(?:Ext)?(?:Module)?)(?:Launch(?!HostFunc)|GraphLaunch)"
@@ -500,7 +500,7 @@ class _Idle:
 
     def _reading(self, table: pd.DataFrame) -> Bools:
         """Whether the thread waited in a call of the system for most of a stretch."""
-        if not isinstance(self.view.report, NsysReport):
+        if not isinstance(self.view.report, SystemReport):
             return np.zeros(len(table), np.bool_)
         system = self.view.report.osrt()
         if not len(system):
@@ -599,7 +599,7 @@ class _Idle:
     def _compiling(self) -> Spans:
         """When a compiler ran, where a trace has the functions of Python or marks of it."""
         report = self.view.report
-        if not isinstance(report, KinetoReport):
+        if not isinstance(report, FunctionsReport):
             nvtx = self.view.nvtx
             some = nvtx[named_like(nvtx["name"], COMPILING) & nvtx["end_ns"].notna().to_numpy()]
             some = some[some["pid"] == self.host.pid]

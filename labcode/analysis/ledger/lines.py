@@ -19,9 +19,7 @@ from labcode.analysis.timeline.joins import spans
 from labcode.analysis.timeline.own import own_file
 from labcode.reports.columns import Floats, Ints
 from labcode.reports.frames import codes_of
-from labcode.reports.kineto.report import KinetoReport
-from labcode.reports.nsys.report import NsysReport
-from labcode.reports.report import TimelineReport
+from labcode.reports.report import FunctionsReport, SampledReport, TimelineReport
 
 DATA = re.compile(
     r"(?i)__getitem__|__getitems__|dataload|_next_data|_get_data|_process_data|next_batch|get_batch|"
@@ -242,7 +240,7 @@ class Lines:
     @cached_property
     def _stacks(self) -> dict[tuple[int, int], tuple[Ints, Ints, Ints]]:
         """Of each thread: when its stacks were taken, which path each is, and whether a sample."""
-        if not isinstance(self.report, NsysReport):
+        if not isinstance(self.report, SampledReport):
             return {}
         self._paths: list[tuple[tuple[str, str, int], ...]] = []
         parts = []
@@ -293,7 +291,7 @@ class Lines:
 
     @cached_property
     def _functions(self) -> dict[tuple[int, int], pd.DataFrame]:
-        if not isinstance(self.report, KinetoReport):
+        if not isinstance(self.report, FunctionsReport):
             return {}
         table = self.report.python_functions()
         table = table[["start_ns", "end_ns", "pid", "tid", "name"]]

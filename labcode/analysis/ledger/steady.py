@@ -17,8 +17,7 @@ from labcode.analysis.timeline.joins import named_like, spans
 from labcode.analysis.timeline.windows import everything
 from labcode.reports.columns import Bools, Ints
 from labcode.reports.frames import is_any, rows_of
-from labcode.reports.nsys.report import NsysReport
-from labcode.reports.report import TimelineReport
+from labcode.reports.report import SystemReport, TimelineReport
 
 Window = tuple[int, int]
 LOADING = r"^(?:cu|cuda)(?:LibraryLoad|ModuleLoad|Init$|CtxCreate|DevicePrimaryCtx|Link|LibraryGetModule)"
@@ -217,7 +216,7 @@ def phases(report: TimelineReport, judged: Steady) -> pd.DataFrame:
     Inside of the second last stretches, loading of code is told in loading_ns.
     """
     begin, last = everything(report)
-    if isinstance(report, NsysReport):
+    if isinstance(report, SystemReport):
         system = report.osrt()["start_ns"]
         begin = min(begin, int(system.min())) if len(system) else begin
     api, ops = report.api(), report.gpu_ops()

@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.ranks.lane import Lane
+from labcode.reports import METERED
 from labcode.reports.columns import Floats, Ints
 
 OVERLAPPING = 0.9  # of the collectives must lie at one time on all ranks, or they are not the same ones
@@ -92,7 +93,7 @@ def align(lanes: Sequence[Lane]) -> Clocks:
     families, notes = match(lanes)
     if not families:
         why = "no collective in common, so the clocks cannot be aligned" if len(lanes) > 1 else ""
-        if why and lanes[0].kind != "power":
+        if why and lanes[0].kind not in METERED:
             notes.append(f"{why}: {fallback}, and nobody is told late")
         return _clocks(by_told, told, lanes, [], notes, why)
     fit = _fit(families[0], told)

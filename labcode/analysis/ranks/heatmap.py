@@ -29,7 +29,7 @@ def over_time(run: Run, bins: int = BINS) -> pd.DataFrame:
         there = np.clip(np.minimum(own[1:], lane.end_ns) - np.maximum(own[:-1], lane.begin_ns), 0, None)
         there[there < 1e-6 * np.diff(own)] = np.nan
         columns: dict[str, object] = {"rank": lane.rank, "start_ns": grid[:-1], "end_ns": grid[1:]}
-        if lane.kind == "power":
+        if run.metered:
             joules = lane.curves["energy"].within(np.clip(own, lane.begin_ns, lane.end_ns))
             columns["power_w"] = joules / (there / 1e9)
         else:
@@ -52,7 +52,7 @@ def balance(run: Run, bins: int = BINS) -> pd.DataFrame:
     of power_w.
     """
     table = over_time(run, bins)
-    what = "power_w" if run.kind == "power" else "compute"
+    what = "power_w" if run.metered else "compute"
     wide = table.pivot(index="start_ns", columns="rank", values=what).dropna(how="all")
     found = pd.DataFrame(
         {
@@ -64,7 +64,7 @@ def balance(run: Run, bins: int = BINS) -> pd.DataFrame:
         }
     )
     found["imbalance"] = found["most"] / found["mean"].where(found["mean"] > 0) - 1
-    for other in () if run.kind == "power" else ("communication", "idle"):
+    for other in () if run.metered else ("communication", "idle"):
         mean = table.groupby("start_ns")[other].mean()
         found[other] = mean.reindex(found["start_ns"]).to_numpy()
     return found

@@ -19,7 +19,7 @@ from labcode.errors import InputError
 from labcode.reports.columns import Floats, Ints
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.naming import rank_in_name
-from labcode.reports.power.log import PowerLog
+from labcode.reports.power.log import PowerLog, open_log
 from labcode.reports.report import TimelineReport
 
 NO_GPU = "no GPU operations"
@@ -81,11 +81,10 @@ class Lane:
 
 def lanes_of(path: Path) -> list[Lane]:
     """Open a report and reduce it; raises `InputError` where it cannot be read or holds no GPU's work."""
-    report = reports.open(path)
-    if isinstance(report, PowerLog):
-        return _metered(report)
-    with report:  # type: ignore[union-attr]
-        return _traced(report)  # type: ignore[arg-type]
+    if reports.kind_of(path) in reports.METERED:
+        return _metered(open_log(path))
+    with reports.open_timeline(path, "stats") as report:
+        return _traced(report)
 
 
 def rank_of(report: TimelineReport) -> tuple[int, int]:

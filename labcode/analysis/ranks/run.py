@@ -40,6 +40,11 @@ class Run(Closing):
     files: tuple[Path, ...]
     scheduler: str | None = None
 
+    @property
+    def metered(self) -> bool:
+        """Whether the reports say what the GPUs drew, and nothing of what they did."""
+        return self.kind in reports.METERED
+
     def close(self) -> None:
         """Let the workers go."""
         if "spreader" in self.__dict__:
@@ -143,9 +148,8 @@ def open_run(folder: Path, *, scheduler: str | None = None) -> Run:
     """The run whose reports lie in a folder; raises `InputError` for one without, or with several kinds."""
     if not folder.is_dir():
         raise InputError(f"{folder}: a file, not a folder; name a folder with a report for each rank")
-    kind, found = reports.reports_of_ranks(folder)
-    files = found if kind != "kineto" else reports.files_of(folder)
-    return Run(folder, kind, tuple(files), scheduler)
+    kind, _ = reports.reports_of_ranks(folder)
+    return Run(folder, kind, tuple(reports.files_of(folder)), scheduler)
 
 
 def numbered(folder: Path, found: Sequence[Sequence[Lane]]) -> tuple[list[Lane], list[str]]:

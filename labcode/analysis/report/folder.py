@@ -49,7 +49,7 @@ def folders(files: Sequence[Path], stack: ExitStack) -> list[Folder]:
 
 def _folder(path: Path, stack: ExitStack) -> Folder:
     run = stack.enter_context(open_run(path))
-    if reports.kind_of(path) != "ranks":
+    if reports.kind_of(path) not in reports.FOLDERS:
         told = [] if len(run.files) < 2 else judge(run, together())
         return Folder(path, path, (), tuple(_found(path, told)))
     if first := run.without_gpu:
@@ -82,7 +82,7 @@ def _closest(run: Run) -> tuple[Path, str]:
     first; of power logs that with the lowest clock.
     """
     by_name = {path.name: path for path in run.files}
-    if run.kind == "power":
+    if run.metered:
         table = power(run)
         place = int(table["sm_mhz"].argmin()) if table["sm_mhz"].notna().all() else 0
         rank = int(table["rank"].iloc[place])
@@ -100,8 +100,8 @@ def _closest(run: Run) -> tuple[Path, str]:
 
 
 def _ranks(run: Run) -> Iterator[Section]:
-    name = "rank_power" if run.kind == "power" else "rank_sum"
-    table = power(run) if run.kind == "power" else stragglers.by_rank(run).drop(columns=["file", "gpu"])
+    name = "rank_power" if run.metered else "rank_sum"
+    table = power(run) if run.metered else stragglers.by_rank(run).drop(columns=["file", "gpu"])
     shown = Shown(
         "What each rank did", table.head(_TOP), len(table), run.path.name, f"labcode stats -r {name}"
     )

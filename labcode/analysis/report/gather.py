@@ -37,14 +37,14 @@ from labcode.analysis.timeline.iterations import Iterations, iterations
 from labcode.analysis.timeline.overlap import communication_overlap, time_shares
 from labcode.analysis.timeline.path_check import contradictions
 from labcode.errors import InputError, LabError
-from labcode.reports import FORMATS, TIMELINES, Kind
+from labcode.reports import FORMATS, METERED, TIMELINES, Kind
 from labcode.reports.facts import facts_of
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.ncu.report import NcuReport
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.report import NsysReport
 from labcode.reports.power.log import PowerLog
-from labcode.reports.report import TimelineReport
+from labcode.reports.report import CountedReport, TimelineReport
 from labcode.show import byte_text, time_text
 
 TOP = 12  # rows of a table
@@ -197,11 +197,9 @@ def _open(files: Sequence[Path], stack: ExitStack) -> dict[Kind, list[Any]]:
 
 
 def _opened(path: Path, stack: ExitStack) -> Any:
-    report = reports.open(path)
-    if isinstance(report, NsysReport | KinetoReport):
-        stack.enter_context(report)
-        kept(report)
-    return report
+    if reports.kind_of(path) in TIMELINES:
+        return kept(stack.enter_context(reports.open_timeline(path, "report")))
+    return reports.open(path)
 
 
 # ---- what is said first
@@ -317,9 +315,9 @@ def _verdicts(every: Sequence[tuple[Kind, Any]], window: str | None) -> tuple[li
             for one in report.list:
                 of = f"launch {one.id}: {one.function}"
                 told += [_found(v, name, of, launch_measured_text, launch_gain_text) for v in diagnose(one)]
-        elif kind == "power":
+        elif kind in METERED:
             told += [_found(v, name, "", measured_text, gain_text) for v in diagnose(report)]
-        elif kind != "memory":
+        elif kind in TIMELINES:
             tables = tables_of(report, window)
             if first is None:
                 rules, broken = rules_on(kind)
@@ -386,7 +384,7 @@ def _sections(
         if kind == "kineto" and len(memory := report.memory()):
             tables["memory"].append(_whole("Memory by the trace", _peaks(memory), report))
     on_path = "pytorch/critical-path"
-    sampled = any(kind == "nsys" for kind, _ in every)
+    sampled = any(isinstance(report, CountedReport) for _, report in every)
     book = {"model": "lm/kernels", "path": on_path, "counters": "nsys/gpu-metrics" if sampled else on_path}
     return tuple(
         Section(name, _SECTIONS[name], tuple(some), book.get(name, ""))
@@ -436,13 +434,15 @@ def _path(report: NsysReport | KinetoReport) -> Iterator[Shown]:
     Of an export with very many operations it is left to `labcode stats`, for it takes seconds.
     """
     count = len(report.gpu_ops())
-    if not (count and len(report.api())) or (isinstance(report, NsysReport) and count > MOST_WALKED):
+    if not (count and len(report.api())):
         return
     if isinstance(report, KinetoReport):
         path = critical_path(report)
         named = by_kind(path, names=True)
         tables = kinds_of(named), named
         tables[0].attrs[NOTES] = contradictions(path, report.gpu_ops())
+    elif count > MOST_WALKED:
+        return
     else:
         try:
             tables = nsys_path.summed(report)
@@ -517,17 +517,10 @@ def _joined(opened: together.Opened) -> tuple[list[Shown], list[str]]:
 
 
 def _changes(path: Path, opened: together.Opened, stack: ExitStack) -> Changes:
-    kind = reports.expect(path, "report --before", *TIMELINES, "ncu", "power")
+    kind = reports.expect(path, "report --before", *_CHANGED)
     after = together.same_kind(path, kind, opened)
-    make: Callable[..., tuple[tuple[str, ...], tuple[Shown, ...]]]
-    if isinstance(after, NcuReport):
-        make = _changed_launches
-    elif isinstance(after, PowerLog):
-        make = _changed_energy
-    else:
-        make = _changed_timeline
     before = _opened(path, stack)
-    return Changes(path.name, Path(after.path).name, *make(before, after))
+    return Changes(path.name, Path(after.path).name, *_CHANGED[kind](before, after))
 
 
 def _changed_timeline(
@@ -572,3 +565,11 @@ def _changed_energy(before: PowerLog, after: PowerLog) -> tuple[tuple[str, ...],
 
     table = power.compare(before, after)
     return tuple(power.notes_on(before, after)), (Shown("Energy of windows", table.head(TOP), len(table)),)
+
+
+_CHANGED: dict[Kind, Callable[..., tuple[tuple[str, ...], tuple[Shown, ...]]]] = {
+    "nsys": _changed_timeline,
+    "kineto": _changed_timeline,
+    "ncu": _changed_launches,
+    "power": _changed_energy,
+}

@@ -10,6 +10,7 @@ launch, power logs as they are, folders with a report for each rank as one run.
 import contextlib
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
@@ -20,9 +21,11 @@ from labcode.analysis.ranks.run import Run, open_run
 from labcode.analysis.rules.finding import CannotJudgeError, Rule, Verdict, verdict_of
 from labcode.analysis.rules.good import ID as GOOD
 from labcode.analysis.rules.good import good
-from labcode.analysis.rules.kineto import STACKS_NOTE, TraceTables
+from labcode.analysis.rules.kineto import TraceTables
 from labcode.analysis.rules.registry import (
+    ANY,
     GROUPS,
+    JUDGING,
     TOGETHER,
     BrokenPlugin,
     all_rules,
@@ -32,7 +35,6 @@ from labcode.analysis.rules.registry import (
     own_rules,
 )
 from labcode.analysis.rules.tables import Tables
-from labcode.analysis.rules.without_gpu import host_sentences
 from labcode.analysis.rules.writing import NOT_ADDITIVE, write_launches, write_verdicts
 from labcode.analysis.stats.writer import write
 from labcode.errors import InputError, LabError, nearest
@@ -115,11 +117,15 @@ def judge(subject: S, rules: Sequence[Rule[S]], broken: Sequence[BrokenPlugin] =
 
 def rules_on(kind: Kind, rule_files: Sequence[Path] = ()) -> tuple[list[Rule[Any]], list[BrokenPlugin]]:
     """The rules that judge files of a kind, with those of ``rule_files``, and what could not be loaded."""
-    if kind in ("ncu", "power"):
-        return own_rules(kind), []
-    common, broken = gather(rule_files)
-    common = [one for one in common if judges(one, kind)]
-    return [*own_rules("kineto"), *common] if kind == "kineto" else [*common, *own_rules("counters")], broken
+    rules: list[Rule[Any]] = []
+    broken: list[BrokenPlugin] = []
+    for group in JUDGING[kind]:
+        if group == ANY:
+            common, broken = gather(rule_files)
+            rules += [one for one in common if judges(one, kind)]
+        else:
+            rules += own_rules(group)
+    return rules, broken
 
 
 def rules_of(run: Run) -> list[Rule[Any]]:
@@ -154,64 +160,91 @@ def run(
     """
     check_format(fmt, FORMATS)
     kind = reports.expect(file, "diagnose")
-    if kind != "ncu" and (kernel is not None or launch is not None):
+    if kernel is not None or launch is not None:
         reports.expect(file, "diagnose --kernel" if launch is None else "diagnose --launch", "ncu")
-    if kind in ("ncu", "power", "ranks") and rule_files:
+    if rule_files and ANY not in JUDGING[kind]:
         raise LabError(f"diagnose: rules of your own judge nsys captures; leave out --rules for {file}")
     if scheduler is not None:
         reports.expect(file, "diagnose --scheduler", "ranks")
-    if kind == "ranks":
-        return _run_of_ranks(file, fmt, only, scheduler, output, notes)
-    rules, broken = rules_on(kind, rule_files)
-    of_all = together() if kind == "kineto" and file.is_dir() else []
-    rules = [*rules, *of_all]
-    if only:
-        rules, broken = select(only, rules, GROUPS[kind].of if kind in GROUPS else ""), []
-    if kind == "power":
-        log = open_log(file)
-        if notes is not None:
-            notes.writelines(f"note: {line}\n" for line in log.warnings)
-        write_verdicts(log, diagnose(log, rules, broken), fmt, output)
-        return 0
-    with reports.open_launches(file) if kind == "ncu" else reports.open_timeline(file, "diagnose") as report:
-        if isinstance(report, NcuReport):
-            chosen = report.select(kernel, launch)
-            judged = [(one, judge(one, rules)) for one in chosen.list]
-            write_launches(chosen, judged, fmt, output, nvidia=not only)
-            return 0
-        tables = tables_of(report, window)
-        rules = rules if only or isinstance(report, KinetoReport) else applying(rules, tables)
-        late = [one for one in rules if one in of_all]  # which judge them by all reports
-        own = [one for one in rules if one.id not in {other.id for other in late}]
-        verdicts = judge(tables, own, broken) if only else judge_all(tables, own, broken)
-        if late:
-            verdicts = sorted([*verdicts, *judge(open_run(file), late)], key=_rank)
-        if isinstance(report, KinetoReport) and notes is not None:
-            notes.writelines(f"note: {line}\n" for line in report.warnings)
-            if not len(report.gpu_ops()):
-                notes.writelines(f"note: {line}\n" for line in host_sentences(report))
-            if report.metadata().get("with_stack"):
-                notes.write(f"note: {STACKS_NOTE.format(path=report.path)}\n")
-        if notes is not None:
-            notes.writelines(f"note: {line}\n" for line in tables.judged.notes)
-        write_verdicts(report, verdicts, fmt, output, tables)
+    asked = Asked(fmt, tuple(only), tuple(rule_files), kernel, launch, scheduler, window)
+    reports.doing("diagnose", file)(file, kind, asked, output, notes)
     return 0
 
 
-def _run_of_ranks(
-    folder: Path, fmt: str, only: Sequence[str], scheduler: str | None, output: TextIO, notes: TextIO | None
-) -> int:
-    with open_run(folder, scheduler=scheduler) as ranks:
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a file; see `run`."""
+
+    fmt: str
+    only: tuple[str, ...] = ()
+    rule_files: tuple[Path, ...] = ()
+    kernel: str | None = None
+    launch: int | None = None
+    scheduler: str | None = None
+    window: str | None = None
+
+    def rules(
+        self, kind: Kind, also: Sequence[Rule[Any]] = ()
+    ) -> tuple[list[Rule[Any]], Sequence[BrokenPlugin]]:
+        """The rules to apply, of those on files of a kind and ``also``; those that could not be loaded."""
+        rules, broken = rules_on(kind, self.rule_files)
+        rules += also
+        if not self.only:
+            return rules, broken
+        return select(self.only, rules, GROUPS[kind].of if kind in GROUPS else ""), ()
+
+
+# ---- what `labcode diagnose` does with a file, by what its format declares
+
+
+def run_on_launches(file: Path, kind: Kind, asked: Asked, output: TextIO, notes: TextIO | None) -> None:
+    """The verdicts on the launches of a report."""
+    rules, _ = asked.rules(kind)
+    with reports.open_launches(file) as report:
+        chosen = report.select(asked.kernel, asked.launch)
+        judged = [(one, judge(one, rules)) for one in chosen.list]
+        write_launches(chosen, judged, asked.fmt, output, nvidia=not asked.only)
+
+
+def run_on_log(file: Path, kind: Kind, asked: Asked, output: TextIO, notes: TextIO | None) -> None:
+    """The verdicts on a power log."""
+    rules, broken = asked.rules(kind)
+    log = open_log(file)
+    if notes is not None:
+        notes.writelines(f"note: {line}\n" for line in log.warnings)
+    write_verdicts(log, judge(log, rules, broken), asked.fmt, output)
+
+
+def run_on_timeline(file: Path, kind: Kind, asked: Asked, output: TextIO, notes: TextIO | None) -> None:
+    """The verdicts on a capture or a trace; of a folder of few traces those on all of them, too."""
+    of_all = together() if file.is_dir() else []
+    rules, broken = asked.rules(kind, of_all)
+    with reports.open_timeline(file, "diagnose") as report:
+        tables = tables_of(report, asked.window)
+        rules = rules if asked.only else applying(rules, tables)
+        late = [one for one in rules if one in of_all]  # which judge them by all reports
+        own = [one for one in rules if one.id not in {other.id for other in late}]
+        verdicts = judge(tables, own, broken) if asked.only else judge_all(tables, own, broken)
+        if late:
+            verdicts = sorted([*verdicts, *judge(open_run(file), late)], key=_rank)
+        if notes is not None:
+            notes.writelines(f"note: {line}\n" for line in (*tables.remarks(), *tables.judged.notes))
+        write_verdicts(report, verdicts, asked.fmt, output, tables)
+
+
+def run_on_ranks(folder: Path, kind: Kind, asked: Asked, output: TextIO, notes: TextIO | None) -> None:
+    """The verdicts on a folder with a report for each rank."""
+    with open_run(folder, scheduler=asked.scheduler) as ranks:
         if first := ranks.without_gpu:
             if notes is not None:
                 notes.write(f"note: {ranks.notes[0]}; judged is {first.name}\n")
-            return run(first, fmt=fmt, only=only, output=output, notes=notes)
+            run(first, fmt=asked.fmt, only=asked.only, output=output, notes=notes)
+            return
         known = rules_of(ranks)
-        verdicts = judge(ranks, select(only, known, GROUPS["ranks"].of) if only else known)
+        verdicts = judge(ranks, select(asked.only, known, GROUPS[kind].of) if asked.only else known)
         if notes is not None:
             notes.writelines(f"note: {line}\n" for line in ranks.notes)
-        write_verdicts(ranks, verdicts, fmt, output)
-    return 0
+        write_verdicts(ranks, verdicts, asked.fmt, output)
 
 
 def gather(rule_files: Sequence[Path] = ()) -> tuple[list[Rule[Any]], list[BrokenPlugin]]:

@@ -13,7 +13,7 @@ from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
 from labcode.reports.columns import Bools
-from labcode.reports.nsys.report import NsysReport
+from labcode.reports.report import SampledReport
 from labcode.show import percent
 
 ALLOCATIONS = 2
@@ -208,7 +208,7 @@ def gil(tables: Tables) -> Finding:
     of the idle time in which the launching thread runs code, for they take turns; cautious: half of it.
     """
     report = tables.report
-    if not isinstance(report, NsysReport) or not len(report.python_samples()):
+    if not isinstance(report, SampledReport) or not len(report.python_samples()):
         raise CannotJudgeError("there are no samples of Python's stacks (record with --python-sampling=true)")
     share, place, active = tables.contended
     return cause(
@@ -242,7 +242,7 @@ def unfused_optimizer(tables: Tables) -> Finding:
     no more than the GPU idles; cautious: half of it. In traces of torch.profiler kernels tell it.
     """
     report = tables.report
-    if not isinstance(report, NsysReport) or not len(report.python_samples()):
+    if not isinstance(report, SampledReport) or not len(report.python_samples()):
         raise CannotJudgeError("there are no samples of Python's stacks (record with --python-sampling=true)")
     share, where = tables.optimizer
     most = min(share, tables.ledger.side("idle") / max(tables.ledger.each_ns, 1))

@@ -3,6 +3,7 @@
 They stand beside the rules on GPU operations and calls that captures of nsys are judged by.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +16,7 @@ from labcode.analysis.ledger.replay import Program
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.predicted import cause, gain_of
 from labcode.analysis.rules.tables import Tables, top
+from labcode.analysis.rules.without_gpu import host_sentences
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline import links as kineto_links
 from labcode.analysis.timeline.joins import in_window, named_like, spans
@@ -83,6 +85,12 @@ class TraceTables(Tables):
         """Besides what kernels' names tell, what ``aten::contiguous`` and ``aten::reshape`` launched."""
         asked = _ancestors(self, r"^aten::(?:contiguous|reshape)$")
         return super().relaid() | (asked & (self.view.ops["kind"] == "kernel").to_numpy())
+
+    def remarks(self) -> Sequence[str]:
+        """What is odd about the trace, where its time went without a GPU, what stacks change."""
+        without = () if len(self.trace.gpu_ops()) else host_sentences(self.trace)
+        stacks = [STACKS_NOTE.format(path=self.trace.path)] if self.trace.metadata().get("with_stack") else ()
+        return [*self.trace.warnings, *without, *stacks]
 
     def relaid_evidence(self, ops: pd.DataFrame) -> pd.DataFrame:
         """By kernel, operator and line."""

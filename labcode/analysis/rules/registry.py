@@ -15,6 +15,7 @@ from typing import Any
 from labcode.analysis.rules.finding import Rule
 from labcode.errors import LabError
 from labcode.inputs import plain_file
+from labcode.reports import Kind
 
 GROUP = "labcode.rules"
 TOGETHER = "together"  # a folder of few traces, which are opened as one report
@@ -40,6 +41,18 @@ GROUPS: Mapping[str, Group] = {
     "ncu": Group(("ncu",), "rules on the launches of .ncu-rep files", " of .ncu-rep files"),
     "power": Group(("power",), "rules on power logs", " of power logs"),
     "ranks": Group(("many_ranks",), "rules on folders with a report for each rank", " of folders of ranks"),
+}
+
+
+ANY = "timelines"  # the group that plug-ins and files of rules add to
+# The groups that judge files of a kind, in the order of their rules.
+JUDGING: Mapping[Kind, tuple[str, ...]] = {
+    "nsys": (ANY, "counters"),
+    "kineto": ("kineto", ANY),
+    "ncu": ("ncu",),
+    "memory": (),
+    "power": ("power",),
+    "ranks": ("ranks",),
 }
 
 

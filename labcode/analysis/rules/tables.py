@@ -1,7 +1,7 @@
 """The tables that rules share: a report in, tables cut to the window and joined once out."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TypeVar
 
@@ -33,10 +33,9 @@ from labcode.hardware.specs import Spec, find_spec
 from labcode.reports.columns import Bools, Ints, process_keys, unique
 from labcode.reports.frames import is_any, rows_of
 from labcode.reports.marks import MEASURED
-from labcode.reports.nsys import schema
 from labcode.reports.nsys.counters import Counter
 from labcode.reports.nsys.report import NsysReport
-from labcode.reports.report import TimelineReport
+from labcode.reports.report import CountedReport, GridsReport, TimelineReport
 from labcode.reports.texts import remembering
 from labcode.show import percent, time_text
 
@@ -359,15 +358,19 @@ class Tables:
         waits[view.row[outward]] = True
         return in_window(rows_of(self.api, waits & self.is_call), self.window)
 
+    def remarks(self) -> Sequence[str]:
+        """What there is to say of the report before it is judged, a line each."""
+        return ()
+
     @property
     def has_counters(self) -> bool:
         """Whether the GPU's own counters were sampled."""
-        return isinstance(self.report, NsysReport) and self.report.source.has_rows(schema.COUNTERS)
+        return isinstance(self.report, CountedReport) and self.report.has_counters()
 
     @cached_property
     def counters(self) -> list[Counter]:
         """The GPU's own counters in the window; none where they were not sampled."""
-        found = self.report.counters() if isinstance(self.report, NsysReport) else []
+        found = self.report.counters() if isinstance(self.report, CountedReport) else []
         return [counter.within(self.window) for counter in found]
 
     def relaid(self) -> Bools:
@@ -471,7 +474,7 @@ class Tables:
         Both are empty where the capture does not tell them for all kernels.
         """
         mine = np.flatnonzero(is_any(self.view.ops["kind"], "kernel"))
-        start, *sizes = self.report.grids() if isinstance(self.report, NsysReport) else _grids(self.report)
+        start, *sizes = self.report.grids() if isinstance(self.report, GridsReport) else _grids(self.report)
         if len(start) != len(mine):
             return mine[:0], mine[:0]
         order = np.argsort(start, kind="stable")

@@ -18,7 +18,7 @@ from labcode.analysis.stats.writer import records, write
 from labcode.outputs import DOCUMENT_SCHEMA
 from labcode.reports.ncu.launch import Launch, RuleResult
 from labcode.reports.report import LaunchesReport, PowerReport, TimelineReport
-from labcode.show import CELLS, jsonable, markdown, one_line, percent, time_text
+from labcode.show import CELLS, jsonable, markdown, one_line, percent, time_text, write_json
 
 NOT_ADDITIVE = (
     "Gains are predicted by a replay without the cause, “at most” are upper bounds. They overlap, for one "
@@ -68,7 +68,7 @@ def write_launches(
             "note": LAUNCHES_NOT_ADDITIVE,
             "launches": launches,
         }
-        output.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        write_json(document, output)
         return
     for place, (launch, verdicts) in enumerate(judged):
         output.write("\n" * (place > 0))

@@ -20,8 +20,8 @@ from labcode.analysis.stats.shelf import NOTES, LackingError, Shelf, shelf_of
 from labcode.analysis.stats.table import length, texts_of
 from labcode.analysis.stats.writer import write
 from labcode.errors import InputError, LabError, nearest
+from labcode.reports import FOLDERS, TIMELINES, able, expect, files_of, kind_of, reports_of_ranks
 from labcode.reports import FORMATS as KINDS
-from labcode.reports import TIMELINES, able, expect, files_of, kind_of, reports_of_ranks
 from labcode.show import CELLS, check_format, one_line
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Asked:
 def shelf_at(file: Path) -> Shelf[Any]:
     """The reports on a file, or on a folder with a report for each rank."""
     kind = expect(file, "stats")
-    if kind != "ranks":
+    if kind not in FOLDERS:
         return shelf_of(kind)
     from labcode.analysis.stats import ranks
 
@@ -159,7 +159,7 @@ def available(file: Path, *, all_kinds: bool = False) -> list[str]:
     shelf = shelf_at(file)
     names = tuple(shelf.reports) if all_kinds else shelf.every or tuple(shelf.reports)
     with shelf.open(file) as source:
-        if kind_of(file) == "ranks":  # what two of them can answer: all would be read for each report
+        if kind_of(file) in FOLDERS:  # what two of them can answer: all would be read for each report
             source = replace(source, files=source.files[:2])
         return [n for n, found in _answers(shelf, source, names) if not isinstance(found, LackingError)]
 

@@ -16,7 +16,7 @@ from labcode.analysis.ranks.run import Run, open_run
 from labcode.analysis.stats.shelf import LackingError, Shelf, shelf_of
 from labcode.analysis.stats.table import to_frame
 from labcode.errors import LabError
-from labcode.reports import Kind
+from labcode.reports import METERED, Kind
 
 Report = Callable[[Run], pd.DataFrame]
 
@@ -114,7 +114,7 @@ DEFAULT = {"power": ("rank_power",)}
 
 def answer(run: Run, name: str) -> pd.DataFrame:
     """A report's table; one of the format's is that of each rank, with a column ``rank``."""
-    own = POWER if run.kind == "power" else TIMELINE
+    own = POWER if run.metered else TIMELINE
     plain, _, argument = name.partition(":")
     if plain in own:
         if run.without_gpu:
@@ -128,7 +128,7 @@ def answer(run: Run, name: str) -> pd.DataFrame:
 
 def shelf(kind: Kind | None, members: Shelf[Any] | None) -> Shelf[Run]:
     """The reports on a folder whose reports are of a kind, whose own shelf is ``members``."""
-    own = POWER if kind == "power" else TIMELINE
+    own = POWER if kind in METERED else TIMELINE
 
     def plain(name: str) -> str:
         head = name.partition(":")[0]

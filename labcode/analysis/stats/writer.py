@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from labcode.analysis.stats.table import Made, Table, Texts, Values, from_frame, length
 from labcode.reports.columns import Column, Ints, Objects, sorted_unique, unique
-from labcode.show import CELLS, LONGEST, check_format, csv_cells, grid, jsonable, value_text
+from labcode.show import CELLS, LONGEST, check_format, csv_cells, grid, jsonable, value_text, write_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -261,7 +261,7 @@ def _write_exact(table: pd.DataFrame, fmt: str, output: TextIO) -> None:
     import pandas as pd
 
     if fmt == "csv":
-        table.to_csv(output, index=False, lineterminator="\n")
+        write_csv(table, output)
         return
     names = [str(name) for name in table.columns]
     if fmt == "json":

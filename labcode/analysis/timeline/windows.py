@@ -5,7 +5,7 @@ import re
 
 from labcode.analysis.timeline.nvtx import labels
 from labcode.errors import LabError
-from labcode.reports import kind_of
+from labcode.reports import FORMATS, kind_of
 from labcode.reports.report import TimelineReport
 
 Window = tuple[int, int]
@@ -55,7 +55,7 @@ def _range(report: TimelineReport, text: str) -> Window:
     if not len(found):
         often = [str(name) for name in names.value_counts().index[:1000]]
         known = ", ".join(difflib.get_close_matches(text, often, n=6, cutoff=0.0))
-        what = "annotation" if kind_of(report.path) == "kineto" else "NVTX range"
+        what = FORMATS[kind_of(report.path)].ranges or "NVTX range"
         raise LabError(
             f"{report.path}: no {what} {text!r}; give one of those there are"
             + (f" ({known}, …)" if known else " (there is none)")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from html import escape, unescape
+from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from sphinx.builders.html import StandaloneHTMLBuilder
 from labcode.book.sphinx.card import SIZE, card
 from labcode.book.sphinx.directives import stamp_box
 from labcode.outputs import whole
+from labcode.show import html
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -128,7 +129,7 @@ def description_of(doctree: nodes.document) -> str:
 
 def head(page: str, title: str, description: str, place: Place, *, feed: bool) -> str:
     """The tags that say what a page is about, and of published ones what a link to them shows."""
-    tags = [f'<meta name="description" content="{escape(description)}">'] if description else []
+    tags = [f'<meta name="description" content="{html(description)}">'] if description else []
     if place.pages:
         told = {"og:type": "article", "og:title": title, "og:url": f"{place.pages}{page}.html"}
         if description:
@@ -136,16 +137,16 @@ def head(page: str, title: str, description: str, place: Place, *, feed: bool) -
         told |= {"og:image": place.pages + CARD, "og:image:width": str(SIZE[0])}
         told |= {"og:image:height": str(SIZE[1]), "og:image:alt": "The title of the book above two timelines"}
         tags.append('<meta name="twitter:card" content="summary_large_image">')
-        tags += [f'<meta property="{name}" content="{escape(text)}">' for name, text in told.items()]
+        tags += [f'<meta property="{name}" content="{html(text)}">' for name, text in told.items()]
     if place.pages and feed:
-        address = escape(place.pages + FEED)
+        address = html(place.pages + FEED)
         tags.append(f'<link rel="alternate" type="application/atom+xml" title="Releases" href="{address}">')
     return "\n    ".join(tags)
 
 
 def sitemap(place: Place, pages: Iterable[str]) -> str:
     """The list of all pages for search engines."""
-    lines = [f"  <url><loc>{escape(place.pages + page)}.html</loc></url>" for page in sorted(pages)]
+    lines = [f"  <url><loc>{html(place.pages + page)}.html</loc></url>" for page in sorted(pages)]
     start = (
         '<?xml version="1.0" encoding="utf-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
     )
@@ -156,20 +157,20 @@ def feed(place: Place, title: str, author: str, found: Iterable[Release]) -> str
     """The releases as an Atom feed; dates are the changelog's."""
     found = list(found)
     entries = [
-        f"  <entry>\n    <title>{escape(f'{title} {one.version}')}</title>\n"
-        f"    <id>{escape(place.repository)}#{escape(one.version)}</id>\n"
-        f'    <link href="{escape(place.pages)}"/>\n    <updated>{one.date}T00:00:00Z</updated>\n'
-        f'    <content type="text">{escape(one.text)}</content>\n  </entry>'
+        f"  <entry>\n    <title>{html(f'{title} {one.version}')}</title>\n"
+        f"    <id>{html(place.repository)}#{html(one.version)}</id>\n"
+        f'    <link href="{html(place.pages)}"/>\n    <updated>{one.date}T00:00:00Z</updated>\n'
+        f'    <content type="text">{html(one.text)}</content>\n  </entry>'
         for one in found
     ]
     start = [
         '<?xml version="1.0" encoding="utf-8"?>',
         '<feed xmlns="http://www.w3.org/2005/Atom">',
-        f"  <title>{escape(title)}</title>",
-        f"  <id>{escape(place.repository)}</id>",
-        f'  <link href="{escape(place.pages)}"/>',
-        f'  <link rel="self" href="{escape(place.pages + FEED)}"/>',
-        f"  <author><name>{escape(author)}</name></author>",
+        f"  <title>{html(title)}</title>",
+        f"  <id>{html(place.repository)}</id>",
+        f'  <link href="{html(place.pages)}"/>',
+        f'  <link rel="self" href="{html(place.pages + FEED)}"/>',
+        f"  <author><name>{html(author)}</name></author>",
         f"  <updated>{max(one.date for one in found)}T00:00:00Z</updated>",
     ]
     return "\n".join([*start, *entries, "</feed>", ""])
@@ -177,7 +178,7 @@ def feed(place: Place, title: str, author: str, found: Iterable[Release]) -> str
 
 def not_found(place: Place, title: str) -> str:
     """The page for addresses that lead nowhere; it may be shown at any depth, so it brings all it needs."""
-    front, search = escape(place.pages), escape(f"{place.pages}search.html")
+    front, search = html(place.pages), html(f"{place.pages}search.html")
     return f"""\
 <!DOCTYPE html>
 <html lang="en">
@@ -185,7 +186,7 @@ def not_found(place: Place, title: str) -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <meta name="robots" content="noindex">
-<title>No such page – {escape(title)}</title>
+<title>No such page – {html(title)}</title>
 <style>
 :root {{ color-scheme: light dark; }}
 body {{ max-width: 36rem; margin: 15vh auto; padding: 0 1rem; font: 1.1rem/1.5 system-ui, sans-serif; }}

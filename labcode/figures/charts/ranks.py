@@ -20,7 +20,7 @@ _ROW_IN, _LEAST_IN, _MOST_IN = 0.16, 1.2, 3.6
 
 def panels_of(run: Run) -> tuple[tuple[str, str, str], ...]:
     """What is shown of a run: columns of `over_time`, each with its color's role and its name."""
-    return _POWER if run.kind == "power" else _PANELS
+    return _POWER if run.metered else _PANELS
 
 
 @styled
@@ -33,7 +33,7 @@ def ranks_over_time(run: Run, *, mark: int | None = None, title: str | None = No
     """
     palette = current()
     table = over_time(run)
-    power, panels = run.kind == "power", panels_of(run)
+    power, panels = run.metered, panels_of(run)
     ranks = table["rank"].drop_duplicates().to_numpy()
     tall = float(np.clip(len(ranks) * _ROW_IN, _LEAST_IN, _MOST_IN))
     above, below, left, apart = (0.55 if title else 0.28), 0.48, 0.72, 0.14

@@ -47,7 +47,7 @@ from labcode.reports import open_timeline
 from labcode.reports.columns import Floats, Ints
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.nsys.report import NsysReport
-from labcode.reports.report import TimelineReport
+from labcode.reports.report import FunctionsReport, TimelineReport
 from labcode.show import number, one_line, whole_percent
 
 ROW_IN = 0.21
@@ -410,7 +410,7 @@ def write_flame(
 
 def _told(report: TimelineReport) -> tuple[Mapping[str, str], str]:
     """What a report can be asked for, and what its profiles count."""
-    return (KINDS, "samples") if isinstance(report, NsysReport) else (TRACE_KINDS, "ns")
+    return (TRACE_KINDS, "ns") if isinstance(report, FunctionsReport) else (KINDS, "samples")
 
 
 def profile(

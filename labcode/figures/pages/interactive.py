@@ -34,7 +34,7 @@ from labcode.figures.timeline.thinned import Thinned
 from labcode.figures.timeline.tracks import Batch, Track, batches, group_names, thread_names, track_names
 from labcode.reports.columns import Ints
 from labcode.reports.marks import MEASURED
-from labcode.reports.nsys.report import NsysReport
+from labcode.reports.report import CountedReport
 from labcode.show import LONGEST, byte_text, cut, html, number, one_line, page_data, whole_percent
 
 MOST_EVENTS = 500_000
@@ -317,7 +317,7 @@ def _counters(
     Headings are added to ``heads``.
     """
     inner = report.report if isinstance(report, Thinned) else report
-    found = inner.counters() if isinstance(inner, NsysReport) else []
+    found = inner.counters() if isinstance(inner, CountedReport) else []
     rows: list[dict[str, Any]] = []
     role = list(ROLE_NAMES).index(_COUNTER_ROLE)
     for device in sorted({counter.device for counter in found}):

@@ -55,7 +55,7 @@ def ranks_page(run: Run, *, mark: int | None = None, title: str = "Ranks") -> st
     cells = {column: table[column].to_numpy(np.float32).reshape(len(ranks), -1) for column, _, _ in panels}
     told = f"{len(ranks):,} ranks, {last_ms:,.1f} ms"
     data = {
-        "item": _item([(label, cells[column]) for column, _, label in panels], ranks, last_ms, run.kind),
+        "item": _item([(label, cells[column]) for column, _, label in panels], ranks, last_ms, run.metered),
         "whole": [0.0, last_ms, -0.5, len(ranks) - 0.5],
         "themes": {
             name: _theme(palette, [role for _, role, _ in panels])
@@ -75,7 +75,7 @@ def _theme(palette: Palette, roles: list[str]) -> dict[str, Any]:
     }
 
 
-def _item(panels: list[tuple[str, Any]], ranks: Any, last_ms: float, kind: str) -> Any:
+def _item(panels: list[tuple[str, Any]], ranks: Any, last_ms: float, metered: bool) -> Any:
     """Bokeh's column of figures; the page's script gives them their colors."""
     from bokeh.core.types import ID
     from bokeh.embed import json_item
@@ -97,7 +97,7 @@ def _item(panels: list[tuple[str, Any]], ranks: Any, last_ms: float, kind: str) 
     figures = []
     for place, (label, cells) in enumerate(panels):
         last = place == len(panels) - 1
-        top = max(float(np.nanmax(cells)), 1e-9) if kind == "power" else 1.0
+        top = max(float(np.nanmax(cells)), 1e-9) if metered else 1.0
         shades = LinearColorMapper(palette=["#000000"] * _SHADES, low=0.0, high=top, nan_color="#00000000")
         plot = figure(
             title=label,
@@ -117,7 +117,7 @@ def _item(panels: list[tuple[str, Any]], ranks: Any, last_ms: float, kind: str) 
         source = ColumnDataSource({"image": [cells], "rank": [numbers]})
         cell = Image(image="image", x=0.0, y=-0.5, dw=last_ms, dh=float(len(ranks)), color_mapper=shades)
         drawn = plot.add_glyph(source, cell)
-        value = "@image{0.0} W" if kind == "power" else "@image{0.0%}"
+        value = "@image{0.0} W" if metered else "@image{0.0%}"
         tips = [("rank", "@rank"), ("time", "$x{0,0.00} ms"), (label.partition(" (")[0], value)]
         plot.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
         plot.grid.visible = False

@@ -27,7 +27,7 @@ from labcode.figures.timeline.tracks import (
 )
 from labcode.reports.columns import Ints
 from labcode.reports.nsys.counters import Counter
-from labcode.reports.nsys.report import NsysReport
+from labcode.reports.report import CountedReport
 
 _ROWS = 1 << 14  # events put together at once
 _GPU = 1 << 24  # numbers of (process, GPU) begin above those of processes
@@ -104,7 +104,7 @@ class Events:
         self._batches = [(batch, *self._numbered(batch)) for batch in batches(self.report, self.window)]
         self._paths = found_paths(self.report, self.window)
         self._counters: list[Counter] = []
-        if isinstance(self.report, NsysReport):
+        if isinstance(self.report, CountedReport):
             found = self.report.counters()
             self._counters = [one.within(self.window) if self.window else one for one in found]
         self.count = sum(len(batch.events) for batch, _, _ in self._batches)

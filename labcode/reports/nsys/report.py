@@ -228,6 +228,14 @@ class NsysReport(Closing):
             for number, some in parts.items()
         }
 
+    def only(self, window: tuple[int, int]) -> None:
+        """Hold nothing but what overlaps a window, cut off at its edges."""
+        self.source.only(window)
+
+    def has_counters(self) -> bool:
+        """Whether the GPU's own counters were sampled."""
+        return self.source.has_rows(schema.COUNTERS)
+
     def counters(self) -> list[Counter]:
         """The GPU's own counters over time (``GPU_METRICS``; ``--gpu-metrics-devices``), as series."""
         return read_counters(self.source)
