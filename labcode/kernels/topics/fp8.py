@@ -116,8 +116,8 @@ LADDER = (
     _pipeline(
         "blocks",
         "A scale for 1 × 128 of A and 128 × 128 of B: the addition in fp32 becomes a multiply-add. It costs "
-        "what promotion costs, and three numbers per thread and stage. A block works alone, in bands of 16: a "
-        "cluster of two waits for the later of both in every stage, and here the two rarely keep step.",
+        "what promotion costs, and three numbers per thread and stage. A block works alone, in bands of 16: "
+        "a cluster of two waits for the later of both in every stage, and here the two rarely keep step.",
         BLOCKS,
         True,
         0.82,
