@@ -103,7 +103,6 @@ autodoc_preserve_defaults = True
 default_role = "py:obj"
 python_use_unqualified_type_names = True
 add_module_names = False
-suppress_warnings = ["ref.python"]  # two modules may each have a `Source`; their signatures need not be links
 
 # HTML: nothing from other hosts.
 html_theme = "sphinx_book_theme"

@@ -23,6 +23,7 @@ from sphinx.util.nodes import find_pending_xref_condition
 
 from labcode import __version__
 from labcode.book.sphinx import (
+    api,
     calculator,
     citations,
     collecting,
@@ -100,6 +101,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", _prepare_caches)
     app.connect("doctree-read", _leave_foreign_names)
     mathml.register(app)
+    api.register(app)
     framing.register(app)
     register_directives(app)
     roles.register(app)
