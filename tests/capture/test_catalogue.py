@@ -58,6 +58,8 @@ OTHER_VARIANTS = {
         )
     },
     **dict.fromkeys(("llama_two", "llama_two_steps"), _UNUSED),
+    # one function of it, which records a call in a CUDA graph
+    "stream_k_bench": {"labcode.workloads.paged_decode", "labcode.workloads.models.paged_decode_steps"},
 }
 
 

@@ -288,7 +288,9 @@ def test_a_gpu_too_small_is_named_kept_in_the_manifest_and_forgotten_when_one_is
 UNRECORDED = {
     "diagnosis_two_later",
     "inference_timeline",
+    "llama_fixed",
     "llama_found",
+    "llama_two_steps",
 }  # their runs do not say what they reserved
 
 

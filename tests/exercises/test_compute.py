@@ -137,7 +137,7 @@ def test_time_counts_and_then_counters(monkeypatch: pytest.MonkeyPatch, short: s
     wasteful = graded(monkeypatch, short, record(short, 0.9 * limit, TOO_FEW[short]))
     for verdict, failing in ((slow, 0), (wasteful, 1)):
         assert (verdict.status, verdict.headline) == ("failed", "right, but not fast enough")
-        assert [line[0] == "✘" for line in verdict.details] == [failing == 0, failing == 1]
+        assert [line[0] == "✘" for line in verdict.details[:2]] == [failing == 0, failing == 1]
 
 
 @pytest.mark.parametrize("short", KERNELS)

@@ -15,7 +15,7 @@ from labcode.grading.cases import Case
 from labcode.grading.grade import grade_cases
 from labcode.grading.records import ALWAYS_FORBIDDEN, Part, Verdict
 from labcode.grading.task import Task, read
-from tests.exercises.support import ROOT, WITH_GPU, part, solution, task
+from tests.exercises.support import ROOT, SHEETS, WITH_GPU, part, solution, task
 
 
 def double_cases(rng: np.random.Generator) -> list[Case]:
@@ -204,7 +204,7 @@ def test_a_missing_file_says_how_to_get_it_back(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("short", WITH_GPU)
+@pytest.mark.parametrize("short", sorted({*WITH_GPU} - {*SHEETS}))
 def test_parts_for_a_gpu_are_not_run_without_one(short: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As far as it can be said without one, they are right: kernels compile and spill nothing."""
     here = ("torch", "nvcc") if shutil.which("nvcc") else ("torch",)

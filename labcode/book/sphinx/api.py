@@ -15,7 +15,7 @@ from typing import Any
 from sphinx.domains.python import ObjectEntry, PythonDomain
 from sphinx.environment import BuildEnvironment
 
-# Annotated[list[str] | None, <typer.models.OptionInfo object at 0x7f…>]: the type, and the command line's part
+# Annotated[list[str] | None, <typer.models.OptionInfo object at 0x7f…>]: the type, and an option
 _ANNOTATED = re.compile(r"(?:~?\w+\.)*Annotated\[((?:[^\[\]<>]|\[[^\[\]<>]*\])*), <[^<>]*>\]")
 
 
@@ -81,7 +81,7 @@ class ImportedNames(PythonDomain):
         searchmode: int = 0,
     ) -> list[tuple[str, ObjectEntry]]:
         """As Sphinx' own; at most one where the search was a guess."""
-        found = super().find_obj(env, modname, classname, name, type, searchmode)
+        found = super().find_obj(env, modname, classname, name, type, searchmode)  # type: ignore[arg-type]
         if len(found) < 2:
             return found
         one = meant(name, [full for full, _ in found], imports(modname) if modname else {})

@@ -310,10 +310,10 @@ OPENINGS: dict[str, Rows] = {
         ("a large tensor", ((0, 2.5, "calls, hops", "call"), (2.5, 10, "bytes over the links", "nccl"))),
     ),
     "scaling/four": (
-        ("forecast", ((0, 6, "computing", "kernel"), (6, 8, "communication", "nccl"))),
+        ("forecast", ((0, 6, "computing", "kernel"), (6, 8, "sending", "nccl"))),
         (
             "measured",
-            ((0, 6, "computing?", "kernel"), (6, 8, "communication?", "nccl"), (8, 9.4, "?", WAITS)),
+            ((0, 6, "computing?", "kernel"), (6, 8, "sending?", "nccl"), (8, 9.4, "?", WAITS)),
         ),
     ),
     "scaling/strong-and-weak": (
