@@ -37,6 +37,9 @@ _ON_PHONE = """
   decodeURIComponent(new URL(e.src).pathname), e.getBoundingClientRect().width, frame.clientWidth,
 ])).filter((images) => images.length)
 """
+_COMING = """
+[...document.querySelectorAll("main .lab-figure-frame img")].some((e) => e.checkVisibility() && !e.complete)
+"""
 _DOOR = """
 (() => {
   const end = (e) => e ? Math.round(e.getBoundingClientRect().bottom + scrollY) : null;
@@ -88,11 +91,10 @@ def complaints_about_figures(tab: Browser, folder: Path) -> list[str]:
     """Complaints about a page's figures on a phone: one copy of each that is seen whole, its type legible."""
     found = []
     tab.evaluate('document.querySelectorAll("main img").forEach((e) => { e.loading = "eager"; })')
-    frames: list[list[tuple[str, float, float]]] = tab.evaluate(_ON_PHONE)
-    until = time.monotonic() + 20
-    while any(width == 0 for seen in frames for _, width, _ in seen) and time.monotonic() < until:
+    until = time.monotonic() + 10
+    while tab.evaluate(_COMING) and time.monotonic() < until:
         time.sleep(0.1)  # an image that has not come yet has no width
-        frames = tab.evaluate(_ON_PHONE)
+    frames: list[list[tuple[str, float, float]]] = tab.evaluate(_ON_PHONE)
     for seen in frames:
         if len(seen) > 1:
             found.append(f"shows {len(seen)} copies of {Path(seen[0][0]).name}")
