@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import base64
-import inspect
 import io
 import itertools
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from labcode.book import display
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.transforms import Bbox
 
     from labcode.figures.sources import Checked, Table
-
-Mode = Literal["light", "dark", "print"]
 
 _SHORTEST_ALT = 20
 _PRINT_DPI = 150
@@ -41,9 +38,9 @@ def figure(
     """Show a figure: in the colors of the page it stands on, light or dark; print and notebooks get it on
     white.
 
-    ``drawing`` is a function that draws and returns a matplotlib ``Figure``. It is called once under each
-    ``labcode.figures.style.style(mode)`` and may take that mode as its one argument. (A ``Figure`` drawn
-    already is shown on white everywhere.) ``alt`` says in a sentence or two what the figure shows, for those
+    ``drawing`` is a function that draws and returns a matplotlib ``Figure`` in the colors of
+    ``labcode.figures.style.current()``; it is called several times. (A ``Figure`` drawn already is shown on
+    white everywhere.) ``alt`` says in a sentence or two what the figure shows, for those
     who do not see it: what is drawn and what stands out. ``caption`` is printed below.
 
     ``data`` is the table that the figure shows, as `labcode.figures.sources.check` takes it. What lies on the
@@ -66,12 +63,11 @@ def figure_content(
     from labcode.figures.sources import check
 
     read: list[Checked] = []
-    light, narrow_light = _svg(drawing, "light", lambda drawn: read.append(check(drawn, data)))
-    dark, narrow_dark = _svg(drawing, "dark") if callable(drawing) else (None, None)
+    light, dark = _svgs(drawing, lambda drawn: read.append(check(drawn, data)))
     return {
-        "light": light,
-        "dark": dark,
-        "narrow": [one for one in (narrow_light, narrow_dark) if one],
+        "light": light.wide,
+        "dark": dark.wide if dark else None,
+        "narrow": [one.narrow for one in (light, dark) if one],
         "png": None if os.environ.get(display.WEB_ALONE) else _png(drawing),
         "alt": alt,
         "caption": caption or "",
@@ -79,28 +75,55 @@ def figure_content(
     }
 
 
-def _svg(
-    drawing: Callable[..., Figure] | Figure, mode: Mode, look: Callable[[Figure], None] = lambda _: None
-) -> tuple[str, str]:
-    """The figure as wide as a page, and as a phone shows it."""
-    from labcode.figures.style import figure_bytes, style
+class _Drawn(NamedTuple):
+    """A figure as wide as a page, and as a phone shows it: two SVGs."""
 
-    with style(mode):
-        drawn = _drawn(drawing, mode)
-        try:
-            look(drawn)
-            wide, cuts = figure_bytes(drawn, "svg").decode(), _places_to_cut(drawn)
-        finally:
-            _forget(drawn)
-        return wide, (_narrow(drawing, mode) if callable(drawing) else None) or turned(wide, cuts)
+    wide: str
+    narrow: str
 
 
-def _narrow(drawing: Callable[..., Figure], mode: Mode) -> str | None:
+def _svgs(
+    drawing: Callable[..., Figure] | Figure, look: Callable[[Figure], None]
+) -> tuple[_Drawn, _Drawn | None]:
+    """A figure for light pages and, if it can be drawn for them, for dark ones.
+
+    It is drawn once and colored twice, unless it has other colors than the palette's.
+    """
+    from labcode.figures.style import blank, colored, style
+
+    if not callable(drawing):
+        with style("light"):
+            return _svg(drawing, look), None
+    with blank():
+        drawn = _svg(drawing, look)
+    light, dark = ([colored(one, mode) for one in drawn] for mode in ("light", "dark"))
+    if None not in (*light, *dark):
+        return _Drawn(*light), _Drawn(*dark)  # type: ignore[arg-type]
+    with style("light"):
+        first = _svg(drawing, lambda _: None)
+    with style("dark"):
+        return first, _svg(drawing, lambda _: None)
+
+
+def _svg(drawing: Callable[..., Figure] | Figure, look: Callable[[Figure], None]) -> _Drawn:
+    """The figure in the style that is active."""
+    from labcode.figures.style import figure_bytes
+
+    drawn = _drawn(drawing)
+    try:
+        look(drawn)
+        wide, cuts = figure_bytes(drawn, "svg").decode(), _places_to_cut(drawn)
+    finally:
+        _forget(drawn)
+    return _Drawn(wide, (_narrow(drawing) if callable(drawing) else None) or turned(wide, cuts))
+
+
+def _narrow(drawing: Callable[..., Figure]) -> str | None:
     """The figure drawn as narrow as a phone, if all its words have room there."""
     from labcode.figures.style import NARROW_IN, figure_bytes, narrow, wrapped
 
     with narrow():
-        drawn = _drawn(drawing, mode)
+        drawn = _drawn(drawing)
         try:
             if drawn.get_figwidth() > NARROW_IN + 0.01:
                 return None
@@ -185,7 +208,7 @@ def _png(drawing: Callable[..., Figure] | Figure) -> str:
 
     content = io.BytesIO()
     with style("print"):
-        drawn = _drawn(drawing, "print")
+        drawn = _drawn(drawing)
         drawn.savefig(
             content,
             format="png",
@@ -198,15 +221,10 @@ def _png(drawing: Callable[..., Figure] | Figure) -> str:
     return base64.b64encode(content.getvalue()).decode()
 
 
-def _drawn(drawing: Callable[..., Figure] | Figure, mode: Mode) -> Figure:
+def _drawn(drawing: Callable[..., Figure] | Figure) -> Figure:
     if not callable(drawing):
         return drawing
-    takes_mode = any(
-        parameter.default is parameter.empty
-        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-        for parameter in inspect.signature(drawing).parameters.values()
-    )
-    drawn: Any = drawing(mode) if takes_mode else drawing()
+    drawn: Any = drawing()
     if not hasattr(drawn, "savefig"):
         raise TypeError(
             f"book.figure: the drawing function returned {type(drawn).__name__}, not a matplotlib Figure"

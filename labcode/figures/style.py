@@ -76,6 +76,10 @@ class Palette:
         color = self.fill(role)
         return max(self.light_ink, self.dark_ink, key=lambda ink: contrast(ink, color))
 
+    def readable(self, color: str) -> str:
+        """A color of this palette if it can serve as text on the page, else the text color."""
+        return color if contrast(color, self.paper) >= 4.5 else self.text
+
 
 # Role → (light, dark).
 _ROLES: dict[str, tuple[str, str]] = {
@@ -175,6 +179,31 @@ PRINT = Palette(
 )
 PALETTES: Mapping[Mode, Palette] = MappingProxyType({"light": LIGHT, "dark": DARK, "print": PRINT})
 
+
+class _Blank(Palette):
+    """A palette whose colors stand for those that `colored` puts in their place, each for one of them."""
+
+    def on(self, role: str) -> str:
+        return _BLANKS["on", self.fill(role)]
+
+    def readable(self, color: str) -> str:
+        return _BLANKS["readable", color]
+
+
+_PAGE_COLORS = ("paper", "text", "muted", "line", "grid", "tint", "warn", "good", "light_ink", "dark_ink")
+_PLAIN = {name: f"#fe00{number:02x}" for number, name in enumerate((*_PAGE_COLORS, *_ROLES))}
+_BLANKS = {  # what asks, and the color that it was asked for
+    (method, color): f"#fe{number:02x}{color[-2:]}"
+    for number, method in enumerate(("on", "readable"), 1)
+    for color in _PLAIN.values()
+}
+_BLANK = _Blank(
+    mode="light",
+    **{name: _PLAIN[name] for name in _PAGE_COLORS},
+    fills=MappingProxyType({role: _PLAIN[role] for role in _ROLES}),
+)
+_COLOR = re.compile(r"#[0-9a-f]{6}\b")
+
 _active: ContextVar[Palette | None] = ContextVar("labcode_palette", default=None)
 _width: ContextVar[float] = ContextVar("labcode_width", default=WIDTH_IN)
 
@@ -257,6 +286,37 @@ def style(mode: Mode = "light") -> Iterator[Palette]:
             yield palette
     finally:
         _active.reset(token)
+
+
+@contextmanager
+def blank() -> Iterator[None]:
+    """Draw inside this context, as inside `style`, what `colored` makes light or dark."""
+    token = _active.set(_BLANK)
+    try:
+        with matplotlib.rc_context(rc_params(_BLANK)):
+            yield
+    finally:
+        _active.reset(token)
+
+
+def colored(svg: str, mode: Mode) -> str | None:
+    """An SVG drawn inside `blank`, in the colors of a mode; ``None`` if it has other colors, or pixels."""
+    colors = _colors_of(mode)
+    if "<image" in svg or not colors.keys() >= set(_COLOR.findall(svg)):
+        return None
+    return _COLOR.sub(lambda found: colors[found.group()], svg)
+
+
+@functools.cache
+def _colors_of(mode: Mode) -> Mapping[str, str]:
+    """What stands in the place of each color of `blank`."""
+    palette = PALETTES[mode]
+    plain = {name: getattr(palette, name) for name in _PAGE_COLORS} | dict(palette.fills)
+    return {
+        **{_PLAIN[name]: color for name, color in plain.items()},
+        **{_BLANKS["readable", _PLAIN[name]]: palette.readable(color) for name, color in plain.items()},
+        **{_BLANKS["on", _PLAIN[role]]: palette.on(role) for role in palette.fills},
+    }
 
 
 def current() -> Palette:

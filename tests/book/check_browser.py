@@ -44,7 +44,8 @@ FLAGS = (
     "--remote-debugging-port=0",
 )
 DOMAINS = ("Page", "Network", "Runtime", "Log")
-VIEWS = (("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390))
+THEMES = ("light", "dark")
+WIDTHS = (1280, 390)
 HEIGHT = 900
 TALLEST = 12_000  # of a picture
 SETTLE_S = 0.12
@@ -204,47 +205,65 @@ def check(folder: Path, shots: Path | None = None, only: str = "") -> list[str]:
     """All complaints about the pages of a folder, each with its page and views."""
     found: dict[str, list[str]] = {}
     look = functools.partial(_see, folder, shots, only)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # a browser of its own for each view
-        for view, told in zip(VIEWS, pool.map(look, VIEWS), strict=True):
-            for text in told:
-                found.setdefault(text, []).append("{} {}".format(*view))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # a browser of its own for each width
+        for width, told in zip(WIDTHS, pool.map(look, WIDTHS), strict=True):
+            for theme, text in told:
+                found.setdefault(text, []).append(f"{theme} {width}")
     return [f"{text} ({', '.join(views)})" for text, views in found.items()]
 
 
-def _see(folder: Path, shots: Path | None, only: str, view: tuple[str, int]) -> list[str]:
-    """Complaints about the pages of a folder in one view."""
-    from tests.book.check_layout import complaints_about_figures, complaints_about_page
+def _see(folder: Path, shots: Path | None, only: str, width: int) -> list[tuple[str, str]]:
+    """Complaints about the pages of a folder at one width, each with the theme that it was seen in.
+
+    A page is loaded once, and told afterwards that the system prefers the other theme.
+    """
+    from tests.book.check_layout import (
+        complaints_about_figures,
+        complaints_about_page,
+        complaints_about_paper,
+    )
+    from tests.book.check_weight import complaints_about_weight
 
     path = find_browser()
     if path is None:
         raise FileNotFoundError("no Chromium on this machine")
     pages = sorted(page.relative_to(folder).as_posix() for page in folder.rglob("*.html"))
-    theme, width = view
     found = []
     with served(folder) as host, browser(path) as chromium, new_tab(chromium) as tab:
-        tab.scheme(theme)
         tab.size(width)
-        for page in (page for page in pages if not page.startswith("_") and only in page):
-            tab.open(f"{host}/{page}")
-            said = tab.evaluate(EXAMINE)
-            if tab.evaluate("document.documentElement.dataset.theme") != theme:
-                said.append("theme ignored")
-            if view == VIEWS[0] and not page.startswith("reference/api/"):
-                said += complaints_about_page(tab, folder)
-            if width < 600 and not page.startswith("reference/api/"):
-                said += complaints_about_figures(tab, folder)
-            found += [f"{page}: {text}" for text in [*complaints(tab.events, host), *said]]
-            if shots is not None:
-                name = f"{page.removesuffix('.html').replace('/', '-')}-{theme}-{width}.png"
-                _shoot(tab, shots / name, width)
+        for number, page in enumerate(page for page in pages if not page.startswith("_") and only in page):
+            themes = THEMES if number % 2 == 0 else THEMES[::-1]  # half of the pages are loaded in the dark
+            for theme in themes:
+                tab.scheme(theme)
+                if theme == themes[0]:
+                    tab.open(f"{host}/{page}")
+                else:
+                    tab.events.clear()
+                    tab.settled("1")
+                said = tab.evaluate(EXAMINE)
+                if width == WIDTHS[0] and theme == themes[0]:
+                    said += complaints_about_weight(tab, host, folder)
+                if tab.evaluate("document.documentElement.dataset.theme") != theme:
+                    said.append("theme ignored")
+                if not page.startswith("reference/api/"):
+                    if width == WIDTHS[0] and theme == themes[0]:
+                        said += complaints_about_page(tab, folder)
+                    if width < 600:
+                        said += complaints_about_figures(tab, folder)
+                found += [(theme, f"{page}: {text}") for text in [*complaints(tab.events, host), *said]]
+                if shots is not None:
+                    name = f"{page.removesuffix('.html').replace('/', '-')}-{theme}-{width}.png"
+                    _shoot(tab, shots / name, width)
+            if width == WIDTHS[0]:
+                found += [("paper", f"{page}: {text}") for text in complaints_about_paper(tab)]
     return found
 
 
 def check_use(folder: Path) -> list[str]:
-    """Complaints about the search of the whole book, and about what its pages load before they are used."""
+    """Complaints about the search of the whole book, its predictions, and a page without scripts."""
     from tests.book.check_predictions import check_predictions, check_spoilers
     from tests.book.check_search import check_search
-    from tests.book.check_weight import check_weight, check_without_scripts
+    from tests.book.check_weight import check_without_scripts
 
     path = find_browser()
     assert path is not None
@@ -255,23 +274,21 @@ def check_use(folder: Path) -> list[str]:
         found = check_search(tab, host) + check_search(tab, folder.resolve().as_uri())
         found += check_without_scripts(tab, host, "nsys/timeline-basics.html")
         found += check_predictions(tab, host, "nsys/timeline-basics.html")
-        return found + spoiled + check_weight(tab, host, [page for page in pages if not page.startswith("_")])
+        return found + spoiled
 
 
 def check_look(folder: Path) -> list[str]:
-    """Complaints about the front page, switches, the first key, and paper (`tests.book.check_layout`), and
-    about answers that are far from the front page (`tests.book.clicks`).
+    """Complaints about the front page, switches and the first key (`tests.book.check_layout`), and about
+    answers that are far from the front page (`tests.book.clicks`).
     """
-    from tests.book.check_layout import check_door, check_first_key, check_paper, check_switches
+    from tests.book.check_layout import check_door, check_first_key, check_switches
     from tests.book.clicks import check_tasks
 
     path = find_browser()
     assert path is not None
-    pages = sorted(page.relative_to(folder).as_posix() for page in folder.rglob("*.html"))
     with served(folder) as host, browser(path) as chromium, new_tab(chromium) as tab:
         found = check_door(tab, host) + check_switches(tab, host, "nsys/timeline-basics.html")
-        found += check_first_key(tab, host, "nsys/timeline-basics.html") + check_tasks(folder)
-        return found + check_paper(tab, host, [page for page in pages if not page.startswith("_")])
+        return found + check_first_key(tab, host, "nsys/timeline-basics.html") + check_tasks(folder)
 
 
 def _shoot(tab: Browser, path: Path, width: int) -> None:

@@ -160,24 +160,23 @@ def check_switches(tab: Browser, address: str, page: str) -> list[str]:
     return found
 
 
-def check_paper(tab: Browser, address: str, pages: list[str]) -> list[str]:
-    """Complaints about printed pages: headings out of order, what only a screen can do, doubled pictures."""
-    found = []
+def complaints_about_paper(tab: Browser) -> list[str]:
+    """Complaints about the open page when it is printed: headings out of order, what only a screen can do,
+    doubled pictures.
+    """
     tab.call("Emulation.setEmulatedMedia", media="print")
-    for page in pages:
-        tab.open(f"{address}/{page}")
-        seen: dict[str, Any] = tab.evaluate(_ON_PAPER)
-        levels = seen["levels"]
-        if levels.count(1) != 1 or levels[0] != 1:
-            found.append(f"{page}: on paper {levels.count(1)} main headings, the first of level {levels[:1]}")
-        if any(after > before + 1 for before, after in itertools.pairwise(levels)):
-            found.append(f"{page}: on paper a level of headings is left out")
-        found += [f"{page}: on paper {text!r}" for text in sorted(set(seen["told"]))]
-        if seen["cut"]:
-            found.append(f"{page}: on paper {seen['cut']} pieces of code end at the edge")
-        if seen["doubled"]:
-            found.append(f"{page}: on paper {seen['doubled']} pictures twice")
+    seen: dict[str, Any] = tab.evaluate(_ON_PAPER)
     tab.call("Emulation.setEmulatedMedia", media="")
+    levels, found = seen["levels"], []
+    if levels.count(1) != 1 or levels[0] != 1:
+        found.append(f"on paper {levels.count(1)} main headings, the first of level {levels[:1]}")
+    if any(after > before + 1 for before, after in itertools.pairwise(levels)):
+        found.append("on paper a level of headings is left out")
+    found += [f"on paper {text!r}" for text in sorted(set(seen["told"]))]
+    if seen["cut"]:
+        found.append(f"on paper {seen['cut']} pieces of code end at the edge")
+    if seen["doubled"]:
+        found.append(f"on paper {seen['doubled']} pictures twice")
     return found
 
 

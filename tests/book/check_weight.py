@@ -1,6 +1,8 @@
 """What pages of the built book load before anybody touches them: all of it, and what every page shares."""
 
 import time
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from tests.book.check_browser import Browser
 
@@ -8,21 +10,13 @@ MOST = 3_000_000  # bytes
 MOST_SHARED = 1_000_000
 
 
-def check_weight(tab: Browser, address: str, pages: list[str]) -> list[str]:
-    """Complaints about pages, served at an address, that load too much."""
-    found = []
-    tab.call("Network.setCacheDisabled", cacheDisabled=True)
-    for page in pages:
-        tab.open(f"{address}/{page}")
-        sizes = loaded(tab)
-        whole = sum(sizes.values())
-        shared = sum(size for file, size in sizes.items() if "/_static/" in file)
-        if whole > MOST:
-            found.append(f"{page}: loads {whole / 1e6:.2f} MB before it is used")
-        if shared > MOST_SHARED:
-            found.append(f"{page}: loads {shared / 1e6:.2f} MB of scripts and styles")
-    tab.call("Network.setCacheDisabled", cacheDisabled=False)
-    return found
+def complaints_about_weight(tab: Browser, address: str, folder: Path) -> list[str]:
+    """Complaints about the page that was opened last, of a folder served there, if it loads too much."""
+    sizes = loaded(tab, address, folder)
+    whole = sum(sizes.values())
+    shared = sum(size for file, size in sizes.items() if file.startswith("_static/"))
+    found = [f"loads {whole / 1e6:.2f} MB before it is used"] if whole > MOST else []
+    return found + ([f"loads {shared / 1e6:.2f} MB of scripts and styles"] if shared > MOST_SHARED else [])
 
 
 def check_without_scripts(tab: Browser, address: str, page: str) -> list[str]:
@@ -40,15 +34,12 @@ def check_without_scripts(tab: Browser, address: str, page: str) -> list[str]:
     return [*found, *([f"{page}: without scripts links have no color"] if color == "rgb(0, 0, 0)" else [])]
 
 
-def loaded(tab: Browser) -> dict[str, int]:
-    """The bytes of each file that the last page has loaded so far."""
-    addresses: dict[str, str] = {}
-    sizes: dict[str, int] = {}
-    for event in tab.events:
-        method, parameters = event.get("method"), event.get("params", {})
-        if method == "Network.requestWillBeSent":
-            addresses[parameters["requestId"]] = parameters["request"]["url"]
-        elif method == "Network.loadingFinished" and parameters["requestId"] in addresses:
-            file = addresses[parameters["requestId"]]
-            sizes[file] = sizes.get(file, 0) + int(parameters["encodedDataLength"])
-    return sizes
+def loaded(tab: Browser, address: str, folder: Path) -> dict[str, int]:
+    """The bytes of each file of a folder that the last page has asked for so far, cached or not."""
+    asked = (
+        event["params"]["request"]["url"]
+        for event in tab.events
+        if event.get("method") == "Network.requestWillBeSent"
+    )
+    files = {unquote(urlsplit(url).path).removeprefix("/") for url in asked if url.startswith(address)}
+    return {file: (folder / file).stat().st_size for file in files if (folder / file).is_file()}

@@ -8,13 +8,17 @@ from matplotlib.figure import Figure
 from labcode.book.figures import figure_content
 from labcode.figures import bars
 from tests.book.check_browser import check, find_browser
+from tests.book.check_weight import MOST
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="needs Chromium")
 BOOK = Path(__file__).parents[2] / "book"
-THEME = "matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'"
-PAGE = f"""<!doctype html><html><head><title>A page</title><link rel="icon" href="data:,">
+PAGE = """<!doctype html><html><head><title>A page</title><link rel="icon" href="data:,">
 <meta name="viewport" content="width=device-width">
-<script>document.documentElement.dataset.theme = {THEME}</script>
+<script>
+const dark = matchMedia('(prefers-color-scheme: dark)');
+dark.onchange = () => { document.documentElement.dataset.theme = dark.matches ? 'dark' : 'light'; };
+dark.onchange();
+</script>
 </head><body><main><h1>A page</h1>BODY</main></body></html>"""
 
 
@@ -41,7 +45,7 @@ def test_what_is_wrong_is_found(tmp_path):
         <div style="width: 600px">wide</div>""",
     )
     for text in (
-        "console error: it broke (light 1280, dark 1280, light 390, dark 390)",
+        "console error: it broke (light 1280, light 390)",
         "nosuch is not defined",
         "request to another host: http://other.invalid/a.png",
         "404 for http://127.0.0.1",
@@ -50,6 +54,21 @@ def test_what_is_wrong_is_found(tmp_path):
         "doubled id a",
         "link to a place that is not there: #nowhere",
         "scrolls sideways to 608: div “wide” (light 390, dark 390)",
+    ):
+        assert text in found
+
+
+def test_a_theme_that_stays_a_heavy_page_and_a_bad_print_are_found(tmp_path):
+    (tmp_path / "heavy.png").write_bytes(bytes(MOST))
+    found = complaints(
+        tmp_path,
+        """<script>dark.onchange = null</script><h3>far below</h3>
+        <img src="heavy.png" alt="nothing that could be drawn">""",
+    )
+    for text in (
+        "theme ignored (dark 1280, dark 390)",
+        "loads 3.00 MB before it is used (light 1280)",
+        "on paper a level of headings is left out (paper 1280)",
     ):
         assert text in found
 

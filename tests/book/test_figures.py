@@ -15,7 +15,7 @@ from labcode import book
 from labcode.book import display, figures
 from labcode.book.sphinx import render
 from labcode.figures import lines
-from labcode.figures.style import NARROW_IN, page_width
+from labcode.figures.style import NARROW_IN, current, page_width, style
 
 ALT = "One bar that is taller than the other one."
 
@@ -50,37 +50,50 @@ def test_a_drawing_is_made_for_light_dark_and_print(shown):
 
 def test_for_the_web_alone_nothing_is_drawn_for_print(shown, monkeypatch):
     monkeypatch.setenv(display.WEB_ALONE, "1")
-    modes = []
-    book.figure(lambda mode: modes.append(mode) or draw(), alt=ALT)
-    assert modes == ["light", "light", "dark", "dark"] and shown[0]["image/png"] is None
+    book.figure(draw, alt=ALT)
+    assert shown[0]["image/png"] is None
     html, *others = render.figure_nodes(shown[0][display.FIGURE_MIME], Renderer())
     assert html["expr"] == "html" and others == []
+
+
+def without_ids(svg: str) -> str:
+    return re.sub(r"\b[a-zA-Z]+[0-9a-f]{10}\b", "ID", svg)
+
+
+@pytest.mark.parametrize(
+    ("own", "draws"), [(None, 2), ("#123456", 6), ("pixels", 6)], ids=["palette", "own", "pixels"]
+)
+def test_a_drawing_in_colors_of_the_palette_is_made_once_and_colored(own, draws):
+    made = []
+
+    def drawing() -> Figure:
+        made.append(1)
+        palette = current()
+        figure = Figure(figsize=(3, 2))
+        axes = figure.add_subplot()
+        for at, role in enumerate(palette.fills):
+            axes.bar([at], [1], color=palette.fill(role), alpha=0.5)
+            axes.text(at, 1, role, color=palette.on(role))
+            axes.text(at, 0, role, color=palette.readable(palette.fill(role)))
+        if own == "pixels":
+            axes.imshow([[1, 2]])
+        elif own:
+            axes.plot([0, 1], color=own)
+        return figure
+
+    content = figures.figure_content(drawing, alt=ALT, caption=None)
+    assert len(made) == draws + 1  # and one for print
+    for mode in ("light", "dark"):
+        with style(mode):
+            alone = figures._svg(drawing, lambda _: None)
+        assert without_ids(content[mode]) == without_ids(alone.wide)
+        assert without_ids(content["narrow"][mode == "dark"]) == without_ids(alone.narrow)
 
 
 def test_the_same_drawing_gives_the_same_bytes(shown):
     book.figure(draw, alt=ALT)
     book.figure(draw, alt=ALT)
     assert shown[0] == shown[1]
-
-
-def test_a_drawing_may_take_the_mode(shown):
-    modes = []
-
-    def with_mode(mode):
-        modes.append(mode)
-        return draw()
-
-    book.figure(with_mode, alt=ALT)
-    assert modes == ["light", "light", "dark", "dark", "print"]
-
-
-def test_default_arguments_are_not_taken_for_the_mode(shown):
-    def with_default(size=(3, 2)):
-        assert size == (3, 2)
-        return draw()
-
-    book.figure(with_default, alt=ALT)
-    assert shown[0][display.FIGURE_MIME]["dark"]
 
 
 def test_a_figure_drawn_already_is_shown_on_white(shown):

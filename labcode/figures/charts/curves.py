@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from labcode.figures.sources import UNNAMED, declare
 from labcode.figures.style import (
     SMALL_PT,
-    contrast,
     current,
     is_narrow,
     logarithmic,
@@ -226,15 +225,9 @@ def _name_ends(figure: Figure, axes: Axes, ends: Sequence[tuple[float, float, st
             textcoords="offset points",
             va="center",
             fontsize=SMALL_PT,
-            color=_readable(color),
+            color=current().readable(color),
             annotation_clip=False,
         )
-
-
-def _readable(color: str) -> str:
-    """The color if it can serve as text on the page, else the text color."""
-    palette = current()
-    return color if contrast(color, palette.paper) >= 4.5 else palette.text
 
 
 def _name_phases(axes: Axes, phases: Sequence[tuple[float, float, str]], width: float) -> None:
