@@ -60,6 +60,12 @@ def narrow(values: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
+def small(values: Ints) -> Ints:
+    """The same numbers in half of the memory, where they fit."""
+    fit = not len(values) or (int(values.max()) < 1 << 31 and int(values.min()) >= -1 << 31)
+    return values.astype(np.int32) if fit else values
+
+
 def is_narrow(values: NDArray[Any]) -> bool:
     """Whether all are the same number in the memory of one."""
     return len(values) > 0 and values.strides == (0,)

@@ -104,6 +104,9 @@ class SystemReport(Protocol):
     def osrt(self) -> pd.DataFrame:
         """The calls."""
 
+    def osrt_begin(self) -> int | None:
+        """When the first one began."""
+
 
 @runtime_checkable
 class SampledReport(Protocol):

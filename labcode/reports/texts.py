@@ -62,15 +62,23 @@ def remembering() -> Iterator[None]:
         _remembering.reset(token)
 
 
+def is_remembering() -> bool:
+    """Whether nobody changes what is made now in place."""
+    return _remembering.get()
+
+
 def made_of(codes: NDArray[Any], texts: Sequence[str], missing: str) -> Objects:
     """The text of each code, and ``missing`` for -1."""
     table = np.empty(len(texts) + 1, np.object_)
     table[:-1] = texts
     table[-1] = missing
+    if is_remembering() and len(codes) >= _FEWEST and int(codes.min()) == int(codes.max()):
+        return np.broadcast_to(table[codes[:1]], len(codes))  # in the memory of one
     made: Objects = table[codes]
-    if _remembering.get() and len(made) >= _FEWEST:
+    if is_remembering() and len(made) >= _FEWEST:
         size = np.int8 if len(table) < 128 else np.int16 if len(table) < 1 << 15 else np.int32
-        small = np.where(codes < 0, len(table) - 1, codes).astype(size)
+        small: NDArray[Any] = codes.astype(size)
+        small[small < 0] = len(table) - 1
         _remember(made, Known(small, table))
     return made
 
@@ -88,8 +96,10 @@ def _remember(array: Objects, known: Known) -> None:
 def known(texts: pd.Series | Objects) -> Known | None:
     """What an array was made of, or that of which it is a part; None where that is not known."""
     array = np.asarray(texts, object)
-    if len(array) < 2 or array.strides != (8,):
+    if len(array) < 2 or array.strides not in ((8,), (0,)):
         return None
+    if array.strides == (0,):
+        return Known(np.broadcast_to(np.zeros(1, np.int8), len(array)), array[:1])
     owner = array
     while isinstance(owner.base, np.ndarray):
         owner = owner.base

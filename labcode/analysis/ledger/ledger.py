@@ -6,7 +6,7 @@ it lies after that call is the GPU's own; what lies before is the time of the CP
 launching threads were in, or of the program's code between two calls. So the parts add up to the iteration.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -47,6 +47,7 @@ BATCH_BYTES = 16_384  # a copy to the GPU from there on is of a batch, and not o
 WAITING = 0.5  # of a stretch
 FED = 0.8  # a GPU that works so much of what the CPU needs would not run dry without synchronizations
 MOST_GPUS = 64  # that are judged, each by itself
+_MANY = 64  # numbers that are looked up, not compared one by one
 DEEPEST = 4_000  # stretches whose place is looked up, the longest first
 
 
@@ -170,14 +171,14 @@ def host_of(view: View, pid: int, window: tuple[int, int]) -> Host:
 
 def _host_of(view: View, pid: int, window: tuple[int, int]) -> Host:
     api = view.api
-    mine = api["pid"].to_numpy(np.int64) == pid
     start, end = spans(api)
-    inside = mine & (start < window[1]) & (end > window[0])
-    launching = inside & named_like(api["name"], LAUNCHES)
-    tids = np.unique(api["tid"].to_numpy(np.int64)[launching])
+    inside = _calls_of(view, pid, window)
+    tid = api["tid"].to_numpy(np.int64)[inside]
+    launching = inside[named_like(api["name"], LAUNCHES)[inside]]
+    tids = unique(api["tid"].to_numpy(np.int64)[launching])[0]
     if not len(tids):  # copies alone
-        tids = np.unique(api["tid"].to_numpy(np.int64)[inside & named_like(api["name"], COPYING)])
-    rows = np.flatnonzero(inside & np.isin(api["tid"].to_numpy(np.int64), tids))
+        tids = unique(tid[named_like(api["name"], COPYING)[inside]])[0]
+    rows = inside[_is_one_of(tid, tids)]
     order = rows[np.lexsort((-end[rows], start[rows]))]
     high = end[order]
     reach = np.maximum.accumulate(high) if len(high) else high
@@ -186,27 +187,52 @@ def _host_of(view: View, pid: int, window: tuple[int, int]) -> Host:
     spent = (end - start)[launching]
     launch_ns = float(np.median(spent)) if len(spent) else float(USUAL_LAUNCH_NS)
     patience = int(min(max(5 * launch_ns, 10_000), 50_000))
-    calls = np.flatnonzero(launching)
-    calls = calls[np.argsort(start[calls], kind="stable")]
+    calls = launching[np.argsort(start[launching], kind="stable")]
     between = start[calls][1:] - end[calls][:-1]
     usual = float(np.median(between)) if len(between) else 0.0
     pace = int(min(max(PACE * usual, patience), SLOWEST_PACE_NS))
-    ours = api["tid"].to_numpy(np.int64)[order]
-    distinct, counts = np.unique(ours, return_counts=True)
+    distinct, ours = unique(api["tid"].to_numpy(np.int64)[order])
+    counts = np.bincount(ours, minlength=len(distinct))
     main = int(distinct[counts.argmax()]) if len(distinct) else -1
     main = pid if pid in tids else main
     return Host(pid, tuple(tids.tolist()), start[order], end[order], order, patience, pace, launch_ns, main)
 
 
+def _calls_of(view: View, pid: int, window: tuple[int, int]) -> Ints:
+    """The places of the calls of a process that overlap a window."""
+    mine = np.flatnonzero(view.api["pid"].to_numpy(np.int64) == pid)
+    start, end = (times[mine] for times in spans(view.api))
+    return mine[(start < window[1]) & (end > window[0])]
+
+
+def _is_one_of(values: Ints, wanted: Sequence[int] | Ints) -> Bools:
+    """Which values are among a few."""
+    if len(wanted) > _MANY:
+        return np.isin(values, wanted)
+    found = np.zeros(len(values), np.bool_)
+    for one in wanted:
+        found |= values == one
+    return found
+
+
 def main_process(view: View, device: int, window: tuple[int, int]) -> int:
     """The process that keeps a GPU busy longest in a window."""
-    start, end = spans(view.ops)
-    mine = (view.ops["device"].to_numpy(np.int64) == device) & (start < window[1]) & (end > window[0])
-    if not mine.any():
+    mine = _rows_on(view, device, window)
+    if not len(mine):
         return -1
     distinct, code = unique(view.ops["pid"].to_numpy(np.int64)[mine])
-    spent = np.maximum(end[mine] - start[mine], 0)
+    if len(distinct) == 1:
+        return int(distinct[0])
+    start, end = (times[mine] for times in spans(view.ops))
+    spent = np.maximum(end - start, 0)
     return int(distinct[np.bincount(code, weights=spent).argmax()])
+
+
+def _rows_on(view: View, device: int, window: tuple[int, int]) -> Ints:
+    """The places of the operations of a GPU that overlap a window."""
+    mine = np.flatnonzero(view.ops["device"].to_numpy(np.int64) == device)
+    start, end = (times[mine] for times in spans(view.ops))
+    return mine[(start < window[1]) & (end > window[0])]
 
 
 def devices_of(view: View, window: tuple[int, int]) -> list[int]:
@@ -234,8 +260,8 @@ def ledgers(view: View, judged: Steady, lines: Lines | None = None) -> list[Ledg
     wait for each other, it is the one with the longest iteration, then with the most idle time.
     """
     begun, ended = spans(view.ops)
-    inside = (begun < judged.window[1]) & (ended > judged.window[0])
-    met, why = meetings.waits(view.ops[inside], view.row[inside])
+    some = meetings.meets(view.ops) & (begun < judged.window[1]) & (ended > judged.window[0])
+    met, why = meetings.waits(rows_of(view.ops, some), view.row[some])
     lines = Lines(view.report) if lines is None else lines
     every = [
         ledger_of(view, judged, device, met[met["device"] == device], why, lines)
@@ -243,8 +269,13 @@ def ledgers(view: View, judged: Steady, lines: Lines | None = None) -> list[Ledg
     ]
     every = [one for one in every if one is not None]
     if len(met):
-        return sorted(every, key=lambda one: one.each("late-rank"))
-    return sorted(every, key=lambda one: (-one.each_ns, -one.side("idle")))
+        every.sort(key=lambda one: one.each("late-rank"))
+    else:
+        every.sort(key=lambda one: (-one.each_ns, -one.side("idle")))
+    for process, window in list(view.hosts):  # nobody asks for the others again
+        if every and process != every[0].pid:
+            del view.hosts[process, window]
+    return every
 
 
 def ledger_of(view: View, judged: Steady, device: int, met: pd.DataFrame, why: str, lines: Lines) -> Ledger:
@@ -262,9 +293,7 @@ def ledger_of(view: View, judged: Steady, device: int, met: pd.DataFrame, why: s
         edges = np.array([window[0]], np.int64), np.array([window[1]], np.int64)
     ops = view.ops
     begun, ended = spans(ops)
-    mine = np.flatnonzero(
-        (ops["device"].to_numpy(np.int64) == device) & (begun < window[1]) & (ended > window[0])
-    )
+    mine = _rows_on(view, device, window)
     parts: list[tuple[Ints, Ints, int]] = []
     free = np.array([window[0]], np.int64), np.array([window[1]], np.int64)
     low, high, owner = begun[mine], ended[mine], view.owner[mine]
@@ -283,13 +312,13 @@ def ledger_of(view: View, judged: Steady, device: int, met: pd.DataFrame, why: s
         taken = intervals.intersect(*run, *free)
         if len(taken[0]):
             parts.append((*taken, code))
-            free = intervals.subtract(*free, *taken)
+            free = intervals.less(*free, *taken)
     host = host_of(view, pid, window)
     idle = _Idle(view, host, window, mine, free, lines, len(edges[0]))
     parts += [(a, b, code) for a, b, code in idle.parts()]
     start = np.concatenate([a for a, _, _ in parts]) if parts else free[0]
     end = np.concatenate([b for _, b, _ in parts]) if parts else free[1]
-    codes = np.concatenate([np.full(len(a), code, np.int64) for a, _, code in parts])
+    codes = np.concatenate([np.full(len(a), code, np.int8) for a, _, code in parts])
     order = np.argsort(start, kind="stable")
     start, end, codes = start[order], end[order], codes[order]
     place = np.full(len(start), NOWHERE, object)
@@ -364,33 +393,33 @@ class _Idle:
     def _of_cpu(self, start: Ints, end: Ints) -> Iterator[tuple[Ints, Ints, int]]:
         left: Spans = intervals.union(start, end)
         api = self.view.api
-        names = api["name"]
-        rows = self.host.row
-        mine = api["tid"].isin(self.host.tids).to_numpy() & (api["pid"].to_numpy() == self.host.pid)
-        begun, ended = spans(api)
-        mine &= (begun < self.window[1]) & (ended > self.window[0])
+        mine = _calls_of(self.view, self.host.pid, self.window)
+        mine = mine[_is_one_of(api["tid"].to_numpy(np.int64)[mine], self.host.tids)]
+        begun, ended = (times[mine] for times in spans(api))
+
+        def named(pattern: str) -> Bools:
+            return np.asarray(named_like(api["name"], pattern)[mine], np.bool_)
 
         def calls(some: Bools) -> Spans:
-            return begun[mine & some], ended[mine & some]
+            return begun[some], ended[some]
 
-        syncs = named_like(names, SYNCHRONIZING)
-        copying = named_like(names, COPYING)
-        loading = calls(named_like(names, LOADING))
+        syncs, copying, allocating = named(SYNCHRONIZING), named(COPYING), named(ALLOCATING)
+        loading = calls(named(LOADING))
         compiled = self._compiling()
         classes = (
             ("profiler", self._profiled()),
             ("loading", intervals.joined([loading, compiled])),
-            ("allocation", calls(named_like(names, ALLOCATING))),
-            ("sync", calls(syncs & ~copying & ~named_like(names, ALLOCATING))),
+            ("allocation", calls(allocating)),
+            ("sync", calls(syncs & ~copying & ~allocating)),
             ("copy-call", calls(copying)),
-            ("launch", (begun[rows], ended[rows])),
+            ("launch", (self.host.start, self.host.end)),
         )
         launch: list[Spans] = []
         for name, theirs in classes:
             taken = intervals.intersect(*theirs, *left)
             if not len(taken[0]):
                 continue
-            left = intervals.subtract(*left, *taken)
+            left = intervals.less(*left, *taken)
             if name == "launch":
                 launch.append(taken)
             else:
@@ -404,7 +433,7 @@ class _Idle:
         for owner, some in self._told_apart(cut, low, high, ~pace):
             yield left[0][some], left[1][some], CODE[owner]
         paced = intervals.union(*intervals.joined(launch))
-        drained = self._after_a_drain(paced[0], begun[mine & syncs], ended[mine & syncs])
+        drained = self._after_a_drain(paced[0], begun[syncs], ended[syncs])
         yield paced[0][drained], paced[1][drained], CODE["sync"]
         yield paced[0][~drained], paced[1][~drained], CODE["launch"]
 

@@ -4,10 +4,16 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.timeline.overlap import is_broadcast, is_meeting
-from labcode.reports.columns import Ints
+from labcode.reports.columns import Bools, Ints
 from labcode.reports.frames import is_any
 
 TOGETHER = 0.9  # of the sets overlap in time on all GPUs, where they belong together
+
+
+def meets(ops: pd.DataFrame) -> Bools:
+    """Which operations `waits` looks at."""
+    some = is_any(ops["kind"], "kernel") & (is_meeting(ops).to_numpy() | is_broadcast(ops).to_numpy())
+    return np.asarray(some, np.bool_)
 
 
 def waits(ops: pd.DataFrame, launched: Ints) -> tuple[pd.DataFrame, str]:
@@ -21,7 +27,7 @@ def waits(ops: pd.DataFrame, launched: Ints) -> tuple[pd.DataFrame, str]:
     before the last one came has not waited there, and broadcasts that do not match are left out.
     """
     one_way = is_broadcast(ops).to_numpy()
-    rows = np.flatnonzero(is_any(ops["kind"], "kernel") & (is_meeting(ops).to_numpy() | one_way))
+    rows = np.flatnonzero(meets(ops))
     talk = ops.iloc[rows][["start_ns", "end_ns", "device", "short_name"]].assign(row=rows)
     talk = talk.assign(one_way=one_way[rows])
     talk = talk.sort_values("start_ns", kind="stable")

@@ -87,20 +87,17 @@ def owner_of_name(name: str) -> str:
 def owners_of(ops: pd.DataFrame) -> Ints:
     """The code of the owner of each GPU operation."""
     codes, names = codes_of(ops["name"])
-    by_name = np.array([CODE[owner_of_name(str(name))] for name in names], np.int64)
-    found = np.append(by_name, CODE["kernel"])[codes]
+    by_name = [CODE[owner_of_name(str(name))] for name in names]
+    found = np.array([*by_name, CODE["kernel"]], np.int8)[codes]
     copies, sets, graphs, kernels = (
         is_any(ops["kind"], kind) for kind in ("memcpy", "memset", "graph", "kernel")
     )
     if copies.any():
-        inward = np.array(["H2D" in str(name) for name in names] + [False])[codes]
-        outward = np.array(["D2H" in str(name) for name in names] + [False])[codes]
-        found = np.where(
-            copies,
-            np.where(inward, CODE["copy-in"], np.where(outward, CODE["copy-out"], CODE["copy"])),
-            found,
-        )
-    found = np.where(sets, CODE["copy"], found)
-    found = np.where(graphs, CODE["kernel"], found)
-    talks = kernels & is_communication(ops).to_numpy()
-    return np.asarray(np.where(talks, CODE["communication"], found), np.int64)
+        ways = [
+            "copy-in" if "H2D" in str(one) else "copy-out" if "D2H" in str(one) else "copy" for one in names
+        ]
+        found[copies] = np.array([*(CODE[way] for way in ways), CODE["copy"]], np.int8)[codes[copies]]
+    found[sets] = CODE["copy"]
+    found[graphs] = CODE["kernel"]
+    found[kernels & is_communication(ops).to_numpy()] = CODE["communication"]
+    return found

@@ -217,8 +217,8 @@ def phases(report: TimelineReport, judged: Steady) -> pd.DataFrame:
     """
     begin, last = everything(report)
     if isinstance(report, SystemReport):
-        system = report.osrt()["start_ns"]
-        begin = min(begin, int(system.min())) if len(system) else begin
+        first = report.osrt_begin()
+        begin = begin if first is None else min(begin, first)
     api, ops = report.api(), report.gpu_ops()
     low, high = judged.window
     work = rows_of(ops[["start_ns", "end_ns"]], is_any(ops["kind"], "kernel", "graph"))

@@ -56,11 +56,12 @@ class View:
         copies = self.report.memcpys()
         slow = copies[is_any(host_memory(copies), "pageable")]
         if len(slow):
+            rows = np.flatnonzero(is_any(self.ops["kind"], "memcpy"))
             keys, theirs = process_keys(
-                *(self.ops[c].to_numpy(np.int64) for c in ("pid", "correlation")),
+                *(self.ops[c].to_numpy(np.int64)[rows] for c in ("pid", "correlation")),
                 *(slow[c].to_numpy(np.int64) for c in ("pid", "correlation")),
             )
-            found = np.isin(keys, theirs) & is_any(self.ops["kind"], "memcpy")
+            found[rows] = np.isin(keys, theirs)
         return found
 
     def of_call(self, column: str, missing: int = -1) -> Ints:

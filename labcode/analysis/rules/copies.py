@@ -11,7 +11,7 @@ from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
 from labcode.reports.columns import Ints
-from labcode.reports.frames import mapped
+from labcode.reports.frames import is_any, mapped, rows_of
 from labcode.show import one_line
 
 PAGEABLE_SHARE = 0.02  # little, for it is cheap to mend
@@ -48,8 +48,8 @@ def pageable_copies(tables: Tables) -> Finding:
     lost = int((copies["row"] < 0).sum())
     asynchronous = named_like(copies["call"], ASYNC)
     # a few bytes to the host are a number that somebody reads
-    large = (copies["bytes"] > READ_BYTES) | (copies["copy_kind"] != "D2H")
-    slow = copies[asynchronous & large & (copies["host_memory"] == "pageable").to_numpy(np.bool_)]
+    large = (copies["bytes"].to_numpy() > READ_BYTES) | ~is_any(copies["copy_kind"], "D2H")
+    slow = copies[asynchronous & large & is_any(copies["host_memory"], "pageable")]
     spent = intervals.total(*_copies_and_calls(tables, slow))
 
     def pinned(program: Program, faster: bool) -> Program:
@@ -98,8 +98,8 @@ def small_copies(tables: Tables) -> Finding:
     without them; cautious: half of that, for one copy of all the bytes takes some time, too.
     """
     copies = tables.copies
-    between = ~copies["copy_kind"].isin(["D2D", "H2H"])
-    small = copies[between & (copies["bytes"] < SMALL_BYTES)]
+    between = ~is_any(copies["copy_kind"], "D2D", "H2H")
+    small = copies[between & (copies["bytes"].to_numpy() < SMALL_BYTES)]
     spent = intervals.total(*_copies_and_calls(tables, small))
 
     def packed(program: Program) -> Program:
@@ -163,10 +163,11 @@ def _beside(tables: Tables, kind: str, direction: str, least_bytes: int) -> Find
     owner = {"H2D": "copy-in", "D2H": "copy-out"}[kind]
     device = tables.ledger.device
     copies = tables.copies
-    mine = copies[(copies["copy_kind"] == kind) & (copies["bytes"] >= least_bytes)]
+    some = is_any(copies["copy_kind"], kind) & (copies["bytes"].to_numpy() >= least_bytes)
     if kind == "H2D":  # pageable ones cannot be hidden: they are judged as such
-        mine = mine[mine["host_memory"] != "pageable"]
-    mine = mine[mine["device"] == device].sort_values("start_ns", kind="stable")
+        some &= ~is_any(copies["host_memory"], "pageable")
+    some &= copies["device"].to_numpy() == device
+    mine = copies[some].sort_values("start_ns", kind="stable")
     beside = tables.spans_of(device, tables.computes)
     exposed = intervals.total(*intervals.subtract(*spans(mine), *beside))
     alone = duration_ns(mine) - intervals.covered_within(*beside, *spans(mine))
@@ -225,8 +226,8 @@ def synchronous_copies(tables: Tables) -> Finding:
     copies = tables.copies
     if len(copies):
         tables.need_api()
-    small = (copies["copy_kind"] == "H2D") & (copies["bytes"] <= BUFFERED_BYTES)
-    between = ~small & ~copies["copy_kind"].isin(["D2D", "H2H"])
+    small = is_any(copies["copy_kind"], "H2D") & (copies["bytes"].to_numpy() <= BUFFERED_BYTES)
+    between = ~small & ~is_any(copies["copy_kind"], "D2D", "H2H")
     return _waited(tables, copies[between & named_like(copies["call"], SYNC_COPY)], "copies")
 
 
@@ -244,12 +245,15 @@ def synchronous_memsets(tables: Tables) -> Finding:
     same.
     """
     tables.need_ops()
-    memsets = in_window(tables.report.memsets(), tables.window).reset_index(drop=True)
-    if len(memsets):
+    memsets, (low, high) = tables.report.memsets(), tables.window
+    start, end = spans(memsets)
+    inside = np.minimum(end, high) > np.maximum(start, low)
+    if inside.any():
         tables.need_api()
-    memsets = tables.called(memsets)
-    host = memsets["mem_kind"].isin(["pinned", "managed", "managed static"])
-    return _waited(tables, memsets[host & named_like(memsets["call"], SYNC_MEMSET)], "memsets")
+    host = is_any(memsets["mem_kind"], "pinned", "managed", "managed static")
+    place = np.cumsum(inside)[inside & host] - 1  # among those of the window
+    memsets = tables.called(in_window(rows_of(memsets, host), tables.window).set_axis(place, axis=0))
+    return _waited(tables, memsets[named_like(memsets["call"], SYNC_MEMSET)], "memsets")
 
 
 def _waited(tables: Tables, ops: pd.DataFrame, what: str) -> Finding:

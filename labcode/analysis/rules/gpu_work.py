@@ -332,10 +332,14 @@ def _sms(tables: Tables) -> int:
 def _alone(kernels: pd.DataFrame) -> Ints:
     """For each kernel the time in which no other one runs."""
     start, end = spans(kernels)
-    edges = np.unique(np.concatenate((start, end)))
-    running = np.searchsorted(np.sort(start), edges, "right") - np.searchsorted(np.sort(end), edges, "right")
-    single = np.append(0, np.cumsum(np.where(running[:-1] == 1, np.diff(edges), 0)))
-    return np.asarray(single[np.searchsorted(edges, end)] - single[np.searchsorted(edges, start)], np.int64)
+    edges = np.concatenate((start, end))
+    order = np.argsort(edges, kind="stable")
+    edges = edges[order]
+    running = np.cumsum(np.where(order < len(start), 1, -1))[:-1]
+    single = np.empty(len(edges), np.int64)  # by the place of a begin or an end: time with one up to there
+    single[order[:1]] = 0
+    single[order[1:]] = np.cumsum(np.where(running == 1, np.diff(edges), 0))
+    return single[len(start) :] - single[: len(start)]
 
 
 @rule(

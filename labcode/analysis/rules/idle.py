@@ -53,7 +53,7 @@ def idle_gaps(tables: Tables) -> Finding:
     """
     tables.need_busy()
     gaps = tables.gaps[tables.gaps["duration_ns"] >= tables.patience_ns]
-    gaps = explain_gaps(gaps.reset_index(drop=True), tables.api, tables.nvtx, tables.ops, tables.launch_row)
+    gaps = explain_gaps(gaps.reset_index(drop=True), tables.api, tables.nvtx, tables.work, tables.launch_row)
     gaps = gaps.assign(profiler_ns=_profiler_ns(tables, gaps))
     gaps["own_ns"] = gaps["duration_ns"] - gaps["profiler_ns"]
     idle = gaps.groupby("device")["own_ns"].sum()
@@ -70,7 +70,7 @@ def idle_gaps(tables: Tables) -> Finding:
         loads = gaps[(gaps["device"] == device) & named_like(gaps["call"].fillna(""), LOADING)]
         if loads["own_ns"].sum() >= LOADING_SHARE * worst:
             message += "; code is loaded there for the first time: let it warm up before you measure"
-        nodes = tables.ops["graph_node"].notna().any()
+        nodes = tables.view.ops["graph_node"].notna().to_numpy()[tables.op_rows].any()
         if nodes and named_like(gaps.loc[gaps["call_share"] >= 0.5, "call"], GRAPH_LAUNCHES).any():
             message += (
                 " (tracing graphs node by node lengthens their launches: compare with the default trace)"
@@ -126,7 +126,7 @@ def launch_bound(tables: Tables) -> Finding:
     )
     explained = max(tables.optimizer[0], _of_reads(tables)[0])
     gain = Gain(gain.share * (1 - explained), gain.low * (1 - explained), gain.high)
-    count = int((tables.ops["device"] == ledger.device).sum()) / max(tables.count, 1)
+    count = int((tables.work["device"] == ledger.device).sum()) / max(tables.count, 1)
     # all that the thread does delays launches: it is never ahead
     where = told_lines(tables.lines.spread(tables.replay.host.pid, tables.replay.host.main, *ledger.edges))
     return cause(

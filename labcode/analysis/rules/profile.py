@@ -6,8 +6,6 @@ from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
-from labcode.analysis.timeline.nvtx import unattributed
-from labcode.reports.frames import is_any, rows_of
 from labcode.reports.nsys.report import NsysReport
 from labcode.show import one_line, percent, time_text
 
@@ -32,7 +30,7 @@ def untraced_graphs(tables: Tables) -> Finding:
     With nsys' default the kernels inside a graph are no rows of the kernel table. Numerator: launches
     without kernels. There is nothing to gain for the program: the profile is at fault.
     """
-    whole = rows_of(tables.ops, is_any(tables.ops["kind"], "graph"))
+    whole = tables.some(tables.computes & ~tables.is_kernel)
     if len(whole) == 0:
         tables.need_api()
     lost = len(tables.lost_graph_launches)
@@ -115,7 +113,7 @@ def profiler_overhead(tables: Tables) -> Finding:
     overhead = in_window(tables.report.profiler_overhead(), tables.window)
     per_thread = {key: intervals.total(*spans(mine)) for key, mine in overhead.groupby(["pid", "tid"])}
     worst = max(per_thread.values(), default=0)
-    events = int(tables.is_call.sum()) + len(tables.ops)
+    events = int(tables.is_call.sum()) + len(tables.op_rows)
     if events == 0 and len(overhead) == 0:
         raise CannotJudgeError("there are no CUDA events in the capture (record with --trace=cuda)")
     table = overhead.assign(duration_ns=duration_ns(overhead))
@@ -161,13 +159,12 @@ def dropped_events(tables: Tables) -> Finding:
     bad = losing | messages["severity"].isin(["warning", "error"]).to_numpy(np.bool_)
     table = messages[bad].assign(loses_events=losing[bad])
     table = table.sort_values(["loses_events", "time_ns"], ascending=[False, True], ignore_index=True)
-    calls = unattributed(tables.ops, tables.api) if len(tables.ops) else None
-    lost = int(calls["unattributed_count"].iloc[-1]) if calls is not None else 0
+    lost = int((tables.launch_row < 0).sum())
     message = f"{len(table):,} warnings or errors among {len(messages):,} messages of the profiler"
     if len(table):
         message += f": “{one_line(str(table['text'].iloc[0]), 160)}”"
     if lost:
-        message += f"; {lost:,} of {len(tables.ops):,} GPU operations have no launch call in the capture"
+        message += f"; {lost:,} of {len(tables.op_rows):,} GPU operations have no launch call in the capture"
     return Finding(
         len(table) > 0,
         message,

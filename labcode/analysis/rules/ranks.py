@@ -12,7 +12,6 @@ from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, spans
 from labcode.analysis.timeline.overlap import communication_overlap
-from labcode.reports.frames import rows_of
 from labcode.show import percent, time_text
 
 EXPOSED_SHARE = 0.05
@@ -91,8 +90,8 @@ def serialized_communication(tables: Tables) -> Finding:
     """
     talking = _communicating(tables)
     columns = ["device", "pid", "context", "stream"]
-    work = tables.ops[[*columns, "start_ns", "end_ns"]].assign(talks=tables.talks)
-    work = rows_of(work, tables.computes if len(talking) else tables.computes & False)
+    some = tables.computes if len(talking) else tables.computes & False
+    work = tables.some(some)[[*columns, "start_ns", "end_ns"]].assign(talks=tables.talks[some])
     rows = []
     for device, mine in work.groupby("device", sort=True):
         compute = mine[~mine["talks"]]
@@ -143,7 +142,8 @@ def stragglers(tables: Tables) -> Finding:
             "ns of waiting for the last GPU on the GPU that waits most",
             gain=0.0,
         )
-    sets, why = meetings.waits(tables.ops, tables.launch_row)
+    some = meetings.meets(tables.view.ops)[tables.op_rows]
+    sets, why = meetings.waits(tables.some(some), tables.launch_row[some])
     if why:
         raise CannotJudgeError(why)
     late_ns = sets["start_ns"] - sets.groupby("set")["start_ns"].transform("min")
@@ -208,7 +208,7 @@ def _communicating(tables: Tables) -> pd.DataFrame:
     tables.need_ops()
     tables.need_kernels()
     talks = tables.computes & tables.talks
-    table = communication_overlap(tables.ops if talks.any() else tables.ops.iloc[:0], tables.window)
+    table = communication_overlap(tables.some(tables.computes & talks.any()), tables.window)
     inside = (tables.computes & ~tables.is_kernel).any() or len(tables.lost_graph_launches) > 0
     if inside and len(tables.busy) > 1 and not table["comm_count"].any():
         raise CannotJudgeError(

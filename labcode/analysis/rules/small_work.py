@@ -5,7 +5,6 @@ from labcode.analysis.rules.tables import LAUNCHES, Tables
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, named_like, spans
 from labcode.analysis.timeline.summary import kernel_summary
-from labcode.reports.frames import rows_of
 from labcode.show import time_text
 
 TINY_SHARE = 0.10
@@ -32,7 +31,7 @@ def tiny_kernels(tables: Tables) -> Finding:
     tables.need_kernels()
     launches = tables.is_call & named_like(tables.api["name"], LAUNCHES)
     limit = tables.launch_ns if launches.any() else TINY_NS
-    is_tiny = tables.is_kernel & (duration_ns(tables.ops) < limit)
+    is_tiny = tables.is_kernel & (duration_ns(tables.work) < limit)
     gaps = tables.gaps[(tables.gaps["op"] >= 0) & (tables.gaps["duration_ns"] < tables.patience_ns)]
     gaps = gaps[is_tiny[gaps["op"].to_numpy()]]
     worst, device, everywhere = 0, 0, []
@@ -52,7 +51,7 @@ def tiny_kernels(tables: Tables) -> Finding:
         f"for {tables.told(worst)}",
         worst,
         "ns in tiny kernels and the gaps before them on the worst GPU",
-        kernel_summary(rows_of(tables.ops, is_tiny), by="short_name"),
+        kernel_summary(tables.some(is_tiny), by="short_name"),
         gain=gain,
         severity="info",
     )

@@ -30,8 +30,8 @@ from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.transfers import host_memory
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, device_busy, idle_gaps
 from labcode.hardware.specs import Spec, find_spec
-from labcode.reports.columns import Bools, Ints, process_keys, unique
-from labcode.reports.frames import is_any, rows_of
+from labcode.reports.columns import Bools, Ints, objects, process_keys, small, unique
+from labcode.reports.frames import codes_of, is_any, rows_of
 from labcode.reports.marks import MEASURED
 from labcode.reports.nsys.counters import Counter
 from labcode.reports.nsys.report import NsysReport
@@ -195,56 +195,68 @@ class Tables:
     @cached_property
     def ops(self) -> pd.DataFrame:
         """The GPU operations within the window, by start time."""
+        return self.some(np.ones(len(self.op_rows), np.bool_))
+
+    def some(self, chosen: Bools) -> pd.DataFrame:
+        """``ops[chosen]``, without the memory of a table of all."""
+        inside = np.zeros(len(self.view.ops), np.bool_)
+        inside[self.op_rows[chosen]] = True
+        start, end = (times[chosen] for times in spans(self.work))
+        ops = rows_of(self.view.ops, inside).assign(start_ns=start, end_ns=end)
+        return ops.set_axis(pd.RangeIndex(len(ops)) if chosen.all() else np.flatnonzero(chosen), axis=0)
+
+    @cached_property
+    def work(self) -> pd.DataFrame:
+        """Of ``ops`` device, start_ns and end_ns: what most rules ask for."""
         start, end = spans(self.view.ops)
         low, high = self.window
         rows = self.op_rows
-        ops = self.view.ops
-        if len(rows) < len(ops):
-            inside = np.zeros(len(ops), np.bool_)
-            inside[rows] = True
-            ops, start, end = rows_of(ops, inside), start[rows], end[rows]
-        ops = ops.assign(start_ns=np.maximum(start, low), end_ns=np.minimum(end, high))
-        return ops.reset_index(drop=True)
+        device = self.view.ops["device"].to_numpy(np.int64)
+        if len(rows) < len(start):
+            start, end, device = start[rows], end[rows], device[rows]
+        times = {"start_ns": np.maximum(start, low), "end_ns": np.minimum(end, high)}
+        return pd.DataFrame({"device": device} | times, copy=False)
 
     @cached_property
     def op_rows(self) -> Ints:
         """For each of ``ops`` its place in the view's."""
         start, end = spans(self.view.ops)
         low, high = self.window
-        return np.flatnonzero(np.minimum(end, high) > np.maximum(start, low))
+        return small(np.flatnonzero(np.minimum(end, high) > np.maximum(start, low)))
 
     @cached_property
     def is_kernel(self) -> Bools:
         """Which of ``ops`` are kernels."""
-        return is_any(self.ops["kind"], "kernel")
+        return is_any(self.view.ops["kind"], "kernel")[self.op_rows]
 
     @cached_property
     def computes(self) -> Bools:
         """Which of ``ops`` are kernels or whole graphs."""
-        return is_any(self.ops["kind"], "kernel", "graph")
+        return is_any(self.view.ops["kind"], "kernel", "graph")[self.op_rows]
 
     @cached_property
     def talks(self) -> Bools:
         """Which of ``ops`` are kernels between GPUs."""
-        return is_communication(self.ops).to_numpy()
+        return np.asarray(is_communication(self.view.ops).to_numpy()[self.op_rows], np.bool_)
 
     @cached_property
     def by_device(self) -> dict[int, Ints]:
         """For each GPU the places of its operations in ``ops``."""
-        devices, code = unique(self.ops["device"].to_numpy(np.int64))
-        return {device: np.flatnonzero(code == place) for place, device in enumerate(devices.tolist())}
+        devices, code = unique(self.work["device"].to_numpy(np.int64))
+        places = enumerate(devices.tolist())
+        return {device: small(np.flatnonzero(code == place)) for place, device in places}
 
     def spans_of(self, device: int, some: Bools | None = None) -> Spans:
         """Start and end of the operations of a GPU, or of some of them."""
         rows = self.by_device.get(device, np.empty(0, np.int64))
         rows = rows if some is None else rows[some[rows]]
-        start, end = spans(self.ops)
+        start, end = spans(self.work)
         return start[rows], end[rows]
 
     @cached_property
     def kernels(self) -> pd.DataFrame:
         """The kernels among ``ops``."""
-        return rows_of(self.ops, self.is_kernel)
+        return self.some(self.is_kernel)
 
     @cached_property
     def memcpys(self) -> pd.DataFrame:
@@ -260,13 +272,15 @@ class Tables:
     def called(self, ops: pd.DataFrame) -> pd.DataFrame:
         """Operations with row (position in ``api`` of the call, or -1) and call (its name)."""
         row = launch_rows(ops, self.api)
-        names = np.append(self.api["name"].to_numpy(object), "")[row]  # row -1 is the empty name
-        return ops.assign(row=row, call=pd.Series(names, dtype="str", index=ops.index))
+        codes, names = codes_of(self.api["name"])
+        with remembering():
+            called = objects(np.append(codes, -1)[row], names.tolist())  # row -1 is the empty name
+        return ops.assign(row=row, call=pd.Series(called, dtype="str", index=ops.index, copy=False))
 
     @cached_property
     def busy(self) -> pd.DataFrame:
         """`device_busy` in the window: a row for each GPU that did anything."""
-        return device_busy(self.ops, self.window)
+        return device_busy(self.work, self.window)
 
     @cached_property
     def gaps(self) -> pd.DataFrame:
@@ -277,15 +291,15 @@ class Tables:
         that call to the start of the operation, 0 where it began earlier); alone (whether the call
         launched only this operation).
         """
-        gaps = idle_gaps(self.ops, self.window)
+        gaps = idle_gaps(self.work, self.window)
         op = np.full(len(gaps), -1, np.int64)
-        starts = self.ops["start_ns"].to_numpy()
+        starts = self.work["start_ns"].to_numpy()
         for device, mine in self.by_device.items():
             here = np.flatnonzero(gaps["device"].to_numpy() == device)
             place = np.searchsorted(starts[mine], gaps["end_ns"].to_numpy()[here], "left")
             some = place < len(mine)
             op[here[some]] = mine[place[some]]
-        call = np.where(op >= 0, self.launch_row[op], -1) if len(self.ops) else op
+        call = np.where(op >= 0, self.launch_row[op], -1) if len(self.work) else op
         ends = self.api["end_ns"].to_numpy()
         queue = np.zeros(len(gaps), np.int64)
         alone = np.zeros(len(gaps), np.bool_)
@@ -329,7 +343,7 @@ class Tables:
     @cached_property
     def ops_in_call(self) -> Ints:
         """For each row of ``api`` how many operations of the window it launched."""
-        return np.bincount(self.launch_row[self.launch_row >= 0], minlength=len(self.api)).astype(np.int64)
+        return np.bincount(self.launch_row[self.launch_row >= 0], minlength=len(self.api))
 
     @cached_property
     def launch_ns(self) -> float:
@@ -393,7 +407,7 @@ class Tables:
 
     def need_ops(self) -> None:
         """`CannotJudgeError` unless the window holds GPU operations."""
-        if len(self.ops) == 0:
+        if len(self.op_rows) == 0:
             raise CannotJudgeError(f"there are no GPU operations in the capture ({self.how('--trace=cuda')})")
 
     def need_busy(self) -> None:
@@ -418,7 +432,7 @@ class Tables:
     def need_kernels(self) -> None:
         """`CannotJudgeError` unless kernels were traced one by one."""
         if not self.is_kernel.any():
-            graphs = bool(is_any(self.ops["kind"], "graph").any()) or len(self.lost_graph_launches) > 0
+            graphs = bool(self.computes.any()) or len(self.lost_graph_launches) > 0
             raise CannotJudgeError(
                 f"the kernels ran inside graphs and were not traced ({self.how('--cuda-graph-trace=node')})"
                 if graphs
@@ -478,7 +492,7 @@ class Tables:
         if len(start) != len(mine):
             return mine[:0], mine[:0]
         order = np.argsort(start, kind="stable")
-        blocks, threads = np.zeros((2, len(self.view.ops)), np.int64)
+        blocks, threads = (np.zeros(len(self.view.ops), size.dtype) for size in sizes)
         blocks[mine], threads[mine] = (size[order] for size in sizes)
         return blocks, threads
 
@@ -503,13 +517,14 @@ class Tables:
         """How long the GPU with the most work of its own is busy with it."""
         if not self.talks.any():
             return int(self.busy["busy_ns"].max()) if len(self.busy) else 0
-        own = rows_of(self.ops, ~self.talks)
+        own = rows_of(self.work, ~self.talks)
         return int(device_busy(own, self.window)["busy_ns"].max()) if len(own) else 0
 
 
 def kept(report: TimelineReport) -> TimelineReport:
     """The report, which from now on keeps the tables that are asked for many times: reading takes long."""
     if isinstance(report, NsysReport):
+        report.source.keeps = True
         for name in KEPT:
             method = getattr(report, name)
             if not hasattr(method, "cache_info"):

@@ -3,7 +3,7 @@
 Intervals are half-open, [start, end), in integer nanoseconds. One whose end is not after its start covers
 nothing and is left out. Results of `union`, `intersect`, `subtract`, `complement` and `clip` are in ascending
 order; all but those of `clip` are disjoint, so what is computed from them never exceeds the wall time they
-lie in.
+lie in. Where nothing had to be changed, they are the arrays that were given: do not write into them.
 """
 
 from collections.abc import Sequence
@@ -22,12 +22,11 @@ _ROUNDS = 32  # of skipping all at once
 def union(starts: ArrayLike, ends: ArrayLike) -> tuple[Ints, Ints]:
     """The times covered by at least one interval, as disjoint intervals; touching ones become one."""
     start, end = _clean(starts, ends)
-    if len(start) == 0:
+    if (start[1:] > end[:-1]).all():  # disjoint already
         return start, end
     reach = np.maximum.accumulate(end)
-    first = np.concatenate(([True], start[1:] > reach[:-1]))
-    last = np.concatenate((first[1:], [True]))
-    return start[first], reach[last]
+    first = np.flatnonzero(start[1:] > reach[:-1])
+    return start[np.append(0, first + 1)], reach[np.append(first, len(reach) - 1)]
 
 
 def joined(parts: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
@@ -49,6 +48,8 @@ def intersect(
     """The times covered by both sets of intervals."""
     a_start, a_end = union(starts, ends)
     b_start, b_end = union(other_starts, other_ends)
+    if len(b_start) < len(a_start):  # the fewer are looked up among the more
+        a_start, a_end, b_start, b_end = b_start, b_end, a_start, a_end
     low = np.searchsorted(b_end, a_start, "right")  # the first b that ends after a begins
     high = np.searchsorted(b_start, a_end, "left")  # one past the last b that begins before a ends
     a, b = expand(low, high)
@@ -63,6 +64,14 @@ def subtract(
     if len(start) == 0:
         return start, end
     return intersect(start, end, *complement(other_starts, other_ends, (int(start[0]), int(end[-1]))))
+
+
+def less(starts: Ints, ends: Ints, part_starts: Ints, part_ends: Ints) -> tuple[Ints, Ints]:
+    """As `subtract`, of intervals that are disjoint what `intersect` found of them."""
+    start = np.sort(np.concatenate((starts, part_ends)), kind="stable")
+    end = np.sort(np.concatenate((ends, part_starts)), kind="stable")
+    there = end > start
+    return start[there], end[there]
 
 
 def complement(starts: ArrayLike, ends: ArrayLike, window: Window) -> tuple[Ints, Ints]:
@@ -205,8 +214,11 @@ def _clean(starts: ArrayLike, ends: ArrayLike) -> tuple[Ints, Ints]:
     """Intervals that cover something, by start."""
     start, end = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
     there = end > start
-    start, end = start[there], end[there]
+    if not there.all():
+        start, end = start[there], end[there]
     if len(start) and int(end.max()) - int(start.min()) > _WIDEST:
         raise LabError("these times lie further apart than 63 bits of nanoseconds; export the report again")
+    if (start[1:] >= start[:-1]).all():  # as tables by time have them: no copy
+        return start, end
     order = np.argsort(start, kind="stable")
     return start[order], end[order]

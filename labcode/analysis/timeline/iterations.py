@@ -11,6 +11,7 @@ An iteration lasts on the GPU, from its first operation to that of the next one:
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,9 +24,9 @@ from numpy.typing import NDArray
 from labcode.analysis.kernel.buckets import bucket_of_name
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import launches_of, named_like, spans
-from labcode.analysis.timeline.nvtx import NUMBER, cpu_ranges
-from labcode.reports.columns import Bools, Ints
-from labcode.reports.frames import codes_of, is_any, rows_of
+from labcode.analysis.timeline.nvtx import NUMBER
+from labcode.reports.columns import Bools, Ints, unique
+from labcode.reports.frames import codes_of, is_any, rows_in_order, rows_of
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.marks import MEASURED
 from labcode.reports.report import TimelineReport
@@ -39,6 +40,8 @@ LOOKED_AT = 200_000  # kernels, the last ones
 SHORTEST = 8  # so many distances are tried of each kind
 ABOUT = 0.1  # by so much distances may differ and still be the same
 WARM = 0.1  # a leading iteration further than this from the median of the later half is a warm-up
+_COMBINATIONS = 1 << 16  # that are counted by number
+_RANGE = ["start_ns", "end_ns", "pid", "tid", "name", "event_type"]
 _ASKED = ["kind", "name", "start_ns", "end_ns", "device", "context", "stream"]
 _STEP = re.compile(r"(?i)(?:^|[^a-z])(?:step|iter|iteration|batch|minibatch|frame|request)s?(?:$|[^a-z])")
 _OPTIMIZER = re.compile(r"^Optimizer\.step#")
@@ -113,9 +116,10 @@ def iterations(report: TimelineReport) -> Iterations | None:
     inside = (start >= begin) & (start < end)
     if not inside.any():
         return None
-    ops, rows = rows_of(every, inside), launches_of(report, every, api)[inside]
+    ops, rows = rows_of(every[["pid", *_ASKED]], inside), launches_of(report, every, api)[inside]
     nvtx = report.nvtx()
-    nvtx = nvtx[nvtx["start_ns"].between(begin, end)]
+    began = nvtx["start_ns"].to_numpy(np.int64)
+    nvtx = rows_of(nvtx[_RANGE], (began >= begin) & (began <= end))
     how, found = "", []
     pids = ops["pid"].to_numpy(np.int64)
     of_pid = {int(pid): pids == pid for pid in np.unique(pids)}
@@ -165,36 +169,66 @@ class _Process:
     @cached_property
     def _on_main(self) -> Bools:
         keys = ["device", "context", "stream"]
-        work = self.ops.loc[is_any(self.ops["kind"], "kernel", "graph"), keys]
+        work = rows_of(self.ops[keys], is_any(self.ops["kind"], "kernel", "graph"))
         found = np.ones(len(self.ops), np.bool_)
         if len(work):
-            for key, number in zip(keys, work.value_counts().index[0], strict=True):
+            for key, number in zip(keys, _most_frequent(work), strict=True):
                 found &= self.ops[key].to_numpy() == number
         return found
 
+    @cached_property
     def ranges(self) -> pd.DataFrame:
-        """Its ranges."""
-        return cpu_ranges(self.nvtx[self.nvtx["pid"] == self.pid], nested=False)
+        """Its ranges, by start and the longest first: start_ns, end_ns, tid, name."""
+        ends = self.nvtx["end_ns"].notna().to_numpy()
+        mine = ends & (self.nvtx["pid"].to_numpy(np.int64) == self.pid)
+        mine &= is_any(self.nvtx["event_type"], "push_pop", "start_end")
+        found = rows_of(self.nvtx[["start_ns", "end_ns", "tid", "name"]], mine)
+        start, end = spans(found)
+        found = found.assign(end_ns=end).reset_index(drop=True)
+        if ((start[1:] > start[:-1]) | ((start[1:] == start[:-1]) & (end[1:] <= end[:-1]))).all():
+            return found
+        return rows_in_order(found, np.lexsort((-end, start)))
+
+
+def _most_frequent(rows: pd.DataFrame) -> Sequence[int]:
+    """The combination of numbers that most rows have."""
+    columns = [unique(rows[name].to_numpy(np.int64)) for name in rows]
+    key = np.zeros(len(rows), np.int64)
+    for distinct, place in columns:
+        key = key * len(distinct) + place
+    if np.prod([float(len(distinct)) for distinct, _ in columns]) < _COMBINATIONS:
+        counts = np.bincount(key)
+        best = int(counts.argmax())
+        if (counts == counts[best]).sum() == 1:
+            found = []
+            for distinct, _ in reversed(columns):
+                best, place = divmod(best, len(distinct))
+                found.append(int(distinct[place]))
+            return found[::-1]
+    return list(rows.value_counts().index[0])
 
 
 def _by_ranges(process: _Process) -> tuple[str, Ints]:
     """When the first operations of the ranges of one family began; of few ranges also the last one's end."""
-    ranges = process.ranges()
+    ranges = process.ranges
     codes, names = codes_of(ranges["name"])
     passed_over = np.array([name == MEASURED or bool(_OPTIMIZER.match(name)) for name in names], np.bool_)
     family, families = pd.factorize(np.array([NUMBER.sub("", name) for name in names], np.object_), sort=True)
-    kept = ~passed_over[codes]
-    ranges, family = ranges[kept], family[codes[kept]]
+    kept = np.flatnonzero(~passed_over[codes])
     none = process.rows[:0]
-    if not len(ranges):
+    if not len(kept):
         return "", none
     best: tuple[float, str, Ints] = (0.0, "", none)
     start, end = spans(ranges)
-    spent = ranges["duration_ns"].to_numpy(np.int64)
-    extent = max(int(end.max() - start.min()), 1)
-    for rows in ranges.groupby([family, ranges["tid"].to_numpy()]).indices.values():
-        place = np.asarray(rows, np.int64)
-        name = str(families[family[place[0]]])
+    spent = np.maximum(end - start, 0)
+    extent = max(int(end[kept].max() - start[kept].min()), 1)
+    tids, thread = unique(ranges["tid"].to_numpy(np.int64))
+    group = (np.asarray(family, np.int64)[codes] * len(tids) + thread)[kept]
+    kept = kept[np.argsort(group, kind="stable")]
+    last = np.cumsum(np.bincount(group, minlength=len(families) * len(tids)))
+    for number in np.flatnonzero(np.diff(last, prepend=0)).tolist():
+        place = kept[last[number - 1] if number else 0 : last[number]]
+        name = str(families[number // len(tids)])
         step = bool(_STEP.search(f" {name} ")) or name.startswith("ProfilerStep")
         apart = bool((start[place[1:]] >= end[place[:-1]]).all())
         covered = float(spent[place].sum()) / extent
@@ -227,7 +261,7 @@ def _by_ranges(process: _Process) -> tuple[str, Ints]:
 
 def _by_optimizer(process: _Process) -> tuple[str, Ints]:
     """When the operations of each optimizer step ended on the GPU, after the first operation of all."""
-    ranges = process.ranges()
+    ranges = process.ranges
     called, began = process.launches()
     marks = ranges[named_like(ranges["name"], _OPTIMIZER.pattern)]
     if len(marks) < 2 or not len(called):

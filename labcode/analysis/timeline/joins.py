@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.reports.columns import Ints, process_keys, unique
+from labcode.reports.columns import Ints, process_keys, small, unique
 from labcode.reports.frames import codes_of, rows_of
 from labcode.reports.report import TimelineReport
 from labcode.reports.texts import known
@@ -62,7 +62,7 @@ def launches_of(report: TimelineReport, ops: pd.DataFrame, api: pd.DataFrame) ->
     """`launch_rows` of all operations and all calls of a report, found once where it keeps its tables."""
     found = _JOINED.get(report)
     if found is None or found[0]() is not ops or found[1]() is not api:
-        found = _JOINED[report] = weakref.ref(ops), weakref.ref(api), launch_rows(ops, api)
+        found = _JOINED[report] = weakref.ref(ops), weakref.ref(api), small(launch_rows(ops, api))
     return found[2]
 
 

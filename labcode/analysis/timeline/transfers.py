@@ -7,6 +7,8 @@ import pandas as pd
 
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns
+from labcode.reports.columns import objects
+from labcode.reports.frames import codes_of
 
 _HOST = ("pageable", "pinned", "managed", "managed static")
 
@@ -58,10 +60,16 @@ def host_memory(memcpys: pd.DataFrame) -> pd.Series:
     Of a copy within the host it is the source's, unless only the destination is pageable: that decides the
     speed.
     """
-    source = memcpys["src_kind"].where(memcpys["src_kind"].isin(_HOST), "")
-    target = memcpys["dst_kind"].where(memcpys["dst_kind"].isin(_HOST), "")
-    slower = (source == "") | (target == "pageable")
-    return target.where(slower, source)
+    (source, sources), (target, targets) = (codes_of(memcpys[c]) for c in ("src_kind", "dst_kind"))
+    texts = [_host_end(str(one), str(other)) for one in sources for other in targets]
+    found = objects(source * len(targets) + target, texts)
+    return pd.Series(found, index=memcpys.index, dtype="str")
+
+
+def _host_end(source: str, target: str) -> str:
+    """The kind of memory at the host's end, of a copy between two kinds."""
+    source, target = (kind if kind in _HOST else "" for kind in (source, target))
+    return target if source == "" or target == "pageable" else source
 
 
 def bandwidth_changes(moved: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:

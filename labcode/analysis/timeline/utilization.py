@@ -91,12 +91,17 @@ def explain_gaps(
     shares = {name: np.zeros(count) for name in ("range_share", "call_share", "api_share", "sync_share")}
     start, end = spans(gaps)
     width = np.maximum(end - start, 1)
-    ended = rows_of(nvtx, nvtx["end_ns"].notna().to_numpy() & is_any(nvtx["event_type"], "push_pop"))
-    ranges = ended.assign(end_ns=ended["end_ns"].astype("int64"), label=labels(ended))
     columns = ["pid", "tid", "start_ns", "end_ns"]
-    by_thread = dict(iter(_met(ranges[[*columns, "label"]], start, end).groupby(["pid", "tid"])))
+    there = nvtx["end_ns"].notna().to_numpy() & is_any(nvtx["event_type"], "push_pop")
+    there &= _meets(
+        nvtx["start_ns"].to_numpy(np.int64), nvtx["end_ns"].fillna(0).to_numpy(np.int64), start, end
+    )
+    ranges = rows_of(nvtx[[*columns, "domain", "name"]], there)
+    ranges = ranges.assign(end_ns=ranges["end_ns"].astype("int64"), label=labels(ranges))
+    by_thread = dict(iter(ranges.groupby(["pid", "tid"])))
     calls_by_thread = dict(iter(_met(api[[*columns, "name"]], start, end).groupby(["pid", "tid"])))
-    for key in {(p, t) for p, t in zip(*thread, strict=True) if p >= 0}:
+    pairs = np.unique(np.stack(thread), axis=1) if count else np.empty((2, 0), np.int64)
+    for key in zip(*pairs[:, pairs[0] >= 0].tolist(), strict=True):
         here = np.flatnonzero((thread[0] == key[0]) & (thread[1] == key[1]))
         low, high = start[here], end[here]
         if key in by_thread:
@@ -121,9 +126,13 @@ def explain_gaps(
 
 def _met(table: pd.DataFrame, low: Ints, high: Ints) -> pd.DataFrame:
     """The rows that overlap some window: few calls lie in gaps."""
+    return rows_of(table, _meets(*spans(table), low, high))
+
+
+def _meets(begun: Ints, ended: Ints, low: Ints, high: Ints) -> NDArray[np.bool_]:
+    """Which of some stretches overlap some window."""
     low, high = intervals.union(low, high)
-    begun, ended = spans(table)
-    return rows_of(table, np.searchsorted(high, begun, "right") < np.searchsorted(low, ended, "left"))
+    return np.searchsorted(high, begun, "right") < np.searchsorted(low, ended, "left")
 
 
 def _by_device(ops: pd.DataFrame) -> dict[int, tuple[Ints, Ints]]:
@@ -132,7 +141,8 @@ def _by_device(ops: pd.DataFrame) -> dict[int, tuple[Ints, Ints]]:
     devices, code = unique(ops["device"].to_numpy(np.int64))
     if len(devices) == 1:
         return {int(devices[0]): (start, end)}
-    order = np.argsort(code, kind="stable")
+    few = len(devices) < 1 << 15  # small numbers are sorted in one pass
+    order = np.argsort(code.astype(np.int16) if few else code, kind="stable")
     parts = np.split(order, np.cumsum(np.bincount(code, minlength=len(devices)))[:-1])
     return {device: (start[rows], end[rows]) for device, rows in zip(devices.tolist(), parts, strict=False)}
 

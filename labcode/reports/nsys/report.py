@@ -10,13 +10,14 @@ the capture holds no such events. Texts are ``str``, numbers ``int64``, numbers 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from labcode.ending import Closing
-from labcode.reports.columns import Column, Ints, Objects, joined, named, numbered, objects, unique
+from labcode.reports.columns import Column, Ints, Objects, joined, named, numbered, objects, small, unique
 from labcode.reports.frames import frame as _frame
 from labcode.reports.frames import is_any
 from labcode.reports.marks import MEASURED
@@ -32,6 +33,8 @@ from labcode.reports.nsys.sqlite import Coded
 
 _FRAME = ("start", "end", "globalPid", "deviceId", "contextId", "streamId", "correlationId")
 _WHERE = ("pid", "device", "context", "stream", "correlation")
+_COPY = (*_FRAME, "bytes", "copyKind", "srcKind", "dstKind", "graphNodeId")
+_SET = (*_FRAME, "bytes", "value", "memKind", "graphNodeId")
 _GRID = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 
 
@@ -96,9 +99,7 @@ class NsysReport(Closing):
 
     def grids(self) -> tuple[Ints, Ints, Ints]:
         """Of each of `kernels` its start, its blocks and the threads in a block."""
-        raw = self.source.ints(schema.KERNEL, ("start", *_GRID))
-        x, y, z, *block = (raw[name].values for name in _GRID)
-        return raw["start"].values, x * y * z, block[0] * block[1] * block[2]
+        return self.source.taken("grids", lambda: _grids(self.source.ints(schema.KERNEL, ("start", *_GRID))))
 
     def memcpys(self) -> pd.DataFrame:
         """Copies (``CUPTI_ACTIVITY_KIND_MEMCPY``).
@@ -107,9 +108,7 @@ class NsysReport(Closing):
         'D2H', 'D2D', 'H2H', 'P2P', 'managed H2D', …); src_kind, dst_kind ('pageable', 'pinned', 'device',
         'managed', …); graph_node (Int64).
         """
-        raw = self.source.ints(
-            schema.MEMCPY, (*_FRAME, "bytes", "copyKind", "srcKind", "dstKind", "graphNodeId")
-        )
+        raw = self.source.shared(schema.MEMCPY, _COPY, _COPY)
         return _frame(
             **self._where(raw),
             bytes=raw["bytes"].values,
@@ -125,7 +124,7 @@ class NsysReport(Closing):
         start_ns, end_ns, pid, device, context, stream, correlation as in `kernels`; bytes; value; mem_kind
         ('device', 'managed', …); graph_node (Int64).
         """
-        raw = self.source.ints(schema.MEMSET, (*_FRAME, "bytes", "value", "memKind", "graphNodeId"))
+        raw = self.source.shared(schema.MEMSET, _SET, _SET)
         return _frame(
             **self._where(raw),
             bytes=raw["bytes"].values,
@@ -150,12 +149,16 @@ class NsysReport(Closing):
         start_ns, end_ns, pid, device, context, stream, correlation as in `kernels`; bytes (Int64: copies and
         memsets); short_name; graph_node (Int64).
         """
+        kernels = (*_FRAME, "demangledName", "shortName", "graphNodeId")
         raw = [
-            self.source.ints(schema.KERNEL, (*_FRAME, "demangledName", "shortName", "graphNodeId")),
-            self.source.ints(schema.MEMCPY, (*_FRAME, "bytes", "copyKind", "graphNodeId")),
-            self.source.ints(schema.MEMSET, (*_FRAME, "bytes", "graphNodeId")),
+            self.source.ints(schema.KERNEL, (*kernels, *(_GRID if self.source.keeps else ()))),
+            self.source.shared(schema.MEMCPY, (*_FRAME, "bytes", "copyKind", "graphNodeId"), _COPY),
+            self.source.shared(schema.MEMSET, (*_FRAME, "bytes", "graphNodeId"), _SET),
             self.source.ints(schema.GRAPH, (*_FRAME, "graphId")),
         ]
+        if self.source.keeps:
+            self.source.once("grids", partial(_grids, raw[0]))
+            raw[0] = {name: raw[0][name] for name in kernels}
         counts = [len(part["start"].values) for part in raw]
         copies = {kind: f"memcpy {name}" for kind, name in schema.COPY_KINDS.items()}
         graphs, codes = unique(raw[3]["graphId"].values)
@@ -169,13 +172,17 @@ class NsysReport(Closing):
         size = joined([_absent(counts[0]), raw[1]["bytes"], raw[2]["bytes"], _absent(counts[3])])
         node = joined([*(part["graphNodeId"] for part in raw[:3]), _absent(counts[3])])
         order = np.argsort(np.concatenate([part["start_ns"] for part in where]), kind="stable")
-        kinds = np.repeat(np.arange(4), counts)
+        kinds = np.repeat(np.arange(4, dtype=np.int8), counts)
         short_names = [self.source.strings(raw[0]["shortName"]), *names[1:]]
         del raw
+        room = np.empty(len(order), np.int64)  # one for all columns, before they are brought in order
         return _frame(
             kind=objects(kinds[order], ["kernel", "memcpy", "memset", "graph"]),
             name=_together(names, order),
-            **{key: np.concatenate([part.pop(key) for part in where])[order] for key in list(where[0])},
+            **{
+                key: np.concatenate([part.pop(key) for part in where], out=room)[order]
+                for key in list(where[0])
+            },
             bytes=size.take(order),
             short_name=_together(short_names, order),
             graph_node=node.take(order),
@@ -293,18 +300,17 @@ class NsysReport(Closing):
         end_tid (Int64: the thread that ended a start/end range); domain ('' the default one); name;
         event_type ('push_pop', 'start_end', 'mark'); color (Int64: ARGB).
         """
-        types = f"eventType IN ({', '.join(map(str, schema.EVENT_TYPES))})"
         columns = ("start", "end", "globalTid", "endGlobalTid", "eventType", "textId", "domainId", "color")
-        raw, own = self.source.rows(schema.NVTX, columns, ("text",), types)
-        thread = raw["globalTid"].values
+        raw, own = self.source.ranges(columns)
+        pid, tid = pid_of(raw["globalTid"].values), tid_of(raw["globalTid"].values)
         ended = raw["endGlobalTid"]
         return _frame(
             start_ns=raw["start"].values,
             end_ns=raw["end"],
-            pid=pid_of(thread),
-            tid=tid_of(thread),
+            pid=pid,
+            tid=tid,
             end_tid=Column(tid_of(ended.values), ended.present),
-            domain=self._domains(pid_of(thread), raw["domainId"]),
+            domain=self._domains(pid, raw["domainId"]),
             name=self._nvtx_texts(raw["textId"], own["text"]),
             event_type=named(raw["eventType"].values, schema.EVENT_TYPES),
             color=raw["color"],
@@ -328,6 +334,11 @@ class NsysReport(Closing):
             nesting=raw["nestingLevel"].values,
             callchain=nsys_stacks.chain_of(self.source, raw["callchainId"], schema.OSRT_STACKS),
         )
+
+    def osrt_begin(self) -> int | None:
+        """When the first call of `osrt` began; None where there is none."""
+        found = self.source.extent(schema.OSRT)
+        return None if found is None else found[0]
 
     # ---- call stacks
 
@@ -412,11 +423,11 @@ class NsysReport(Closing):
             "l2CacheSize",
             "maxWarpsPerSm",
         )
-        raw = self.source.ints(schema.GPU, (*columns, "computeMajor", "computeMinor"))
+        raw, texts = self.source.rows(schema.GPU, (*columns, "computeMajor", "computeMinor"), ("name",))
         versions = zip(raw["computeMajor"].values, raw["computeMinor"].values, strict=True)
         return _frame(
             device=raw["id"].values,
-            name=objects(*self.source.texts(schema.GPU, "name")),
+            name=objects(*texts["name"]),
             sm_count=raw["smCount"],
             memory_bytes=raw["totalMemory"],
             memory_bandwidth_bytes_per_s=raw["memoryBandwidth"],
@@ -481,9 +492,7 @@ class NsysReport(Closing):
             return int(measured["start_ns"].min()), int(measured["end_ns"].max())
         first, last = [], []
         for table in (schema.KERNEL, schema.MEMCPY, schema.MEMSET, schema.GRAPH, schema.RUNTIME, schema.NVTX):
-            extent = self.source.extent(
-                table, f"eventType <> {schema.DOMAIN_CREATED}" * (table == schema.NVTX)
-            )
+            extent = self.source.extent(table, schema.ALL_BUT_DOMAINS * (table == schema.NVTX))
             if extent is not None:
                 first.append(extent[0])
                 last.append(extent[1])
@@ -533,9 +542,14 @@ class NsysReport(Closing):
         known = dict(
             zip(zip(pid_of(raw["globalTid"].values), raw["domainId"].values, strict=True), names, strict=True)
         )
-        processes, process = unique(pid)
         numbers, number = unique(domain.filled(0))
-        pairs, pair = unique(process * len(numbers) + number)
+        if not known and len(numbers) == 1:  # nobody named any
+            own = int(numbers[0])
+            return objects(np.zeros(len(pid), np.int8), [f"domain {own}" if own else ""])
+        processes, pair = unique(pid)
+        if len(numbers) > 1:
+            pair = pair * len(numbers) + number
+        pairs, pair = (np.arange(len(processes)), pair) if len(numbers) == 1 else unique(pair)
         found = []
         for key in pairs.tolist():
             owner, own = int(processes[key // len(numbers)]), int(numbers[key % len(numbers)])
@@ -545,15 +559,26 @@ class NsysReport(Closing):
     def _nvtx_texts(self, ids: Column, own: Coded) -> Objects:
         """The texts of NVTX events: the registered one, or their own; '' where they have none."""
         codes, texts = self.source.strings(ids)
+        if not any(texts):
+            return objects(*own)
         registered = np.array([text != "" for text in texts] + [False], np.bool_)[codes]
         other = np.where(own[0] >= 0, own[0] + len(texts), -1)
         return objects(np.where(registered, codes, other), [*texts, *own[1]])
 
 
+def _grids(raw: Mapping[str, Column]) -> tuple[Ints, Ints, Ints]:
+    """Starts of kernels, blocks, threads in a block."""
+    x, y, z, *block = (raw[name].values for name in _GRID)
+    return raw["start"].values, small(x * y * z), small(block[0] * block[1] * block[2])
+
+
 def _together(parts: Sequence[Coded], order: Ints) -> Objects:
     """The texts of several columns, one after the other, in some order."""
     first = np.cumsum([0, *(len(texts) for _, texts in parts)])
-    codes = np.concatenate([part + low for (part, _), low in zip(parts, first, strict=False)])
+    size = np.int32 if first[-1] < 1 << 31 else np.int64
+    codes = np.concatenate(
+        [part.astype(size) + size(low) for (part, _), low in zip(parts, first, strict=False)]
+    )
     return objects(codes[order], [text for _, texts in parts for text in texts])
 
 

@@ -61,6 +61,8 @@ CUT = frozenset(
 )
 EVENT_TYPES = {34: "mark", 59: "push_pop", 60: "start_end"}  # NVTX_EVENTS.eventType
 DOMAIN_CREATED = 75
+MARK = 34
+ALL_BUT_DOMAINS = f"eventType <> {DOMAIN_CREATED}"
 COPY_KINDS = {
     0: "unknown",
     1: "H2D",

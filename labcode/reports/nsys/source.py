@@ -15,12 +15,15 @@ from typing import Any, TypeVar
 import numpy as np
 
 from labcode.errors import InputError
-from labcode.reports.columns import Column, Ints
+from labcode.reports.columns import Column, Ints, without
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.open import Opened, quick_check
 from labcode.reports.nsys.sqlite import Coded, Found, read_columns, read_strings
 
 T = TypeVar("T")
+
+_DOMAIN = ("globalTid", "domainId", "textId")
+_FEW = 1000  # rows that are quicker to leave out than the others to take
 
 
 class Source:
@@ -33,6 +36,8 @@ class Source:
         self._checked: set[str] = set()
         self._extents: dict[tuple[str, str], tuple[int, int] | None] = {}
         self._once: dict[str, Any] = {}
+        self._none: set[tuple[str, str]] = set()  # tables and conditions that no row meets
+        self.keeps = False
         self.window: tuple[int, int] | None = None
         self.path: Path = opened.path
         self.version: schema.SchemaVersion = opened.version
@@ -59,6 +64,7 @@ class Source:
         """
         self.window = window
         self._once.clear()
+        self._none.clear()
         self._extents.clear()
 
     def once(self, what: str, read: Callable[[], T]) -> T:
@@ -66,6 +72,12 @@ class Source:
         if what not in self._once:
             self._once[what] = read()
         found: T = self._once[what]
+        return found
+
+    def taken(self, what: str, read: Callable[[], T]) -> T:
+        """As `once`; what was read is held no longer."""
+        found = self.once(what, read)
+        del self._once[what]
         return found
 
     def has(self, table: str) -> bool:
@@ -89,10 +101,52 @@ class Source:
         """A column of texts as codes into distinct texts; -1: missing."""
         return self.rows(table, (), (column,), where)[1][column]
 
+    def shared(self, table: str, columns: Sequence[str], every: Sequence[str]) -> dict[str, Column]:
+        """As `ints`, for one of two tables of a report.
+
+        Where that keeps them, it reads ``every`` column of both, and the other one takes what is read.
+        """
+        if not self.keeps:
+            return self.ints(table, columns)
+        read = f"columns of {table}"
+        if read in self._once:
+            return self.taken(read, dict)
+        return self.once(read, lambda: self.ints(table, every))
+
     def domains(self) -> Found:
         """Who made NVTX domains, their numbers and names; read once."""
-        columns, created = ("globalTid", "domainId", "textId"), f"eventType = {schema.DOMAIN_CREATED}"
-        return self.once("domains", lambda: self.rows(schema.NVTX, columns, ("text",), created))
+        created = f"eventType = {schema.DOMAIN_CREATED}"
+        return self.once("domains", lambda: self.rows(schema.NVTX, _DOMAIN, ("text",), created))
+
+    def ranges(self, columns: Sequence[str]) -> Found:
+        """Columns of NVTX ranges and marks, and their own texts; ``columns`` has those of `domains`, too.
+
+        The table is read once: who made domains, where all events begin and end, and whether there are marks
+        is known then.
+        """
+        types = f"eventType IN ({', '.join(map(str, schema.EVENT_TYPES))})"
+        if not self.has_columns(schema.NVTX, ("eventType",)):
+            return self.rows(schema.NVTX, columns, ("text",), types)
+        raw, own = self.rows(schema.NVTX, columns, ("text",))
+        codes, texts = own["text"]
+        kind = raw["eventType"].filled(-1)
+        created = np.flatnonzero(kind == schema.DOMAIN_CREATED)
+        domains = {name: raw[name].take(created) for name in _DOMAIN}, {"text": _used(codes[created], texts)}
+        self.once("domains", lambda: domains)
+        if not (kind == schema.MARK).any():
+            self._none.add((schema.NVTX, f"eventType = {schema.MARK}"))
+        wanted = kind == schema.MARK
+        for number in schema.EVENT_TYPES:
+            wanted |= kind == number
+        others = np.flatnonzero(~wanted)
+        if len(others) > _FEW:
+            rows = np.flatnonzero(wanted)
+            raw, codes = {name: raw.pop(name).take(rows) for name in columns}, codes[rows]
+        elif len(others):
+            raw, codes = {name: raw.pop(name).without(others) for name in columns}, without(codes, others)
+        if self.window is None and len(others) == len(created):
+            self._extents[schema.NVTX, schema.ALL_BUT_DOMAINS] = _extent(raw["start"].values, raw["end"])
+        return raw, {"text": (codes, texts)}
 
     def rows(self, table: str, columns: Sequence[str], texts: Sequence[str], where: str = "") -> Found:
         """Columns as `ints` has them and columns as `texts` has them, read at once."""
@@ -107,7 +161,7 @@ class Source:
         }
 
     def _rows(self, table: str, columns: Sequence[str], texts: Sequence[str], where: str) -> Found:
-        if table not in self._opened.tables:
+        if table not in self._opened.tables or (table, where) in self._none:
             none: Ints = np.empty(0, np.int64)
             return {name: Column(none) for name in columns}, {name: (none, []) for name in texts}
         have = {"rowid", *self._opened.tables[table]}
@@ -147,6 +201,9 @@ class Source:
             return np.zeros(len(ids.values), np.int64), [""]
         with self._blamed():
             self._check(schema.STRINGS)
+            if ids.present is not None and not ids.present.any():
+                texts = read_strings(self._connection, np.full(min(len(ids.values), 1), -1))[1]
+                return np.zeros(len(ids.values), np.int64), texts
             return read_strings(self._connection, ids.filled(-1))
 
     def has_rows(self, table: str) -> bool:
@@ -175,6 +232,12 @@ class Source:
             raise InputError(f"{self.path}: cannot be read ({error}); export or copy it again") from None
         except InputError as error:
             raise InputError(f"{self.path}: {error}") from None
+
+
+def _used(codes: Ints, texts: list[str]) -> Coded:
+    """Codes into no more texts than they use, in the order in which these appear."""
+    place = {code: number for number, code in enumerate(dict.fromkeys(codes[codes >= 0].tolist()))}
+    return np.array([place.get(code, -1) for code in codes.tolist()], np.int64), [texts[i] for i in place]
 
 
 def _is_cut(table: str) -> bool:

@@ -1,17 +1,20 @@
-"""Judging a capture takes time and memory in proportion to its operations."""
+"""Judging a capture takes time and memory in proportion to its operations, and reads each table once."""
 
 import io
 import tracemalloc
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from labcode.analysis.rules import driver
+from labcode.reports.nsys import source
 from labcode.workloads.models.big_export import make_big_export
 from tests.support.growth import time_growth
 
 FEW, MANY = 40_000, 160_000
-MOST_BYTES = 600  # of Python and numpy, an operation
+MOST_BYTES = 400  # of Python and numpy, an operation
 
 
 @pytest.fixture(scope="module")
@@ -39,3 +42,18 @@ def test_memory_an_operation(exports: dict[int, Path]) -> None:
         held[ops] = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert (held[MANY] - held[FEW]) / (MANY - FEW) < MOST_BYTES
+
+
+@pytest.mark.parametrize("mix", ["training", "dense"])
+def test_each_table_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mix: str) -> None:
+    read: Counter[str] = Counter()
+    columns = source.read_columns
+
+    def counted(sqlite: Path, connection: Any, table: str, *more: Any, **options: Any) -> Any:
+        read[table] += 1
+        return columns(sqlite, connection, table, *more, **options)
+
+    monkeypatch.setattr(source, "read_columns", counted)
+    judge(make_big_export(tmp_path / "a.sqlite", 2_000, mix=mix))
+    assert {"NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"} < read.keys()
+    assert set(read.values()) == {1}, read

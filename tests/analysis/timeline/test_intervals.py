@@ -53,6 +53,13 @@ def test_intersect_and_subtract(spans: list[tuple[int, int]], others: list[tuple
     assert marks(joined(only)) == marks(spans) - marks(others)
 
 
+@given(SPANS, SPANS)
+def test_less_is_subtract_of_a_part(spans: list[tuple[int, int]], others: list[tuple[int, int]]) -> None:
+    whole = intervals.union(*split(spans))
+    part = intervals.intersect(*whole, *split(others))
+    assert joined(intervals.less(*whole, *part)) == joined(intervals.subtract(*whole, *part))
+
+
 @given(SPANS, POINT, POINT)
 def test_complement_and_clip(spans: list[tuple[int, int]], low: int, high: int) -> None:
     window = set(range(low, high))
