@@ -12,6 +12,7 @@ import pytest
 
 from labcode import reports, store
 from labcode.analysis.ledger.ledger import MOST_GPUS
+from labcode.analysis.lm import parts as lm_parts
 from labcode.analysis.ranks import heatmap
 from labcode.analysis.ranks import run as runs
 from labcode.analysis.ranks.run import open_run
@@ -62,6 +63,30 @@ def test_a_tool_that_prints_without_end(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setitem(__import__("sys").modules, "pynvml", None)
     assert management.read().problem == "nvidia-smi printed 100,000 lines; is it NVIDIA's?"
+
+
+@pytest.mark.parametrize("line", ["9" * 100_000, "a, b, " + "9" * 400], ids=["name", "number"])
+def test_a_tool_that_prints_endless_digits(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python_program(tmp_path / "nvidia-smi", f"print({line!r})")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setitem(__import__("sys").modules, "pynvml", None)
+    found = management.read()
+    assert (len(str(found)) < 3_000 and found.gpus == ()) or found.gpus[0].memory_bytes is None
+
+
+def test_ranges_nested_without_end_have_paths_that_end(tmp_path: Path) -> None:
+    depth = 4_000
+    export = exports.make_export(
+        tmp_path / "run.sqlite",
+        kernels=[exports.kernel(depth + 20, depth + 30, correlation=1)],
+        api=[exports.call(depth + 1, depth + 2, correlation=1)],
+        nvtx=[exports.push_pop(k, 3 * depth - k, f"r{k}") for k in range(depth)],
+    )
+    with reports.open_timeline(export, "stats") as report:
+        (path,) = lm_parts.operations(report)["path"]  # type: ignore[arg-type]
+    assert path.startswith("r0/r1/") and len(path) < 3_000
 
 
 def test_json_of_rows_of_which_some_have_no_name() -> None:

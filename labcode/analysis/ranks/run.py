@@ -147,8 +147,8 @@ class Run(Closing):
         if len(self.read) < len(self.files):
             said.append(
                 f"{self.path}: {len(self.files):,} reports, of which {len(self.read):,} are read, drawn "
-                "evenly: a rank among the others that is late is not seen; --scheduler with the address of a Dask "
-                "scheduler reads all"
+                "evenly: a rank among the others that is late is not seen; --scheduler with the address of a "
+                "Dask scheduler reads all"
             )
         said += [f"{one.path}: left out: {one.why}" for one in self.lost[:_TOLD]]
         if len(self.lost) > _TOLD:
