@@ -108,31 +108,31 @@ def test_of_too_many_ranks_a_sample_is_read_and_all_are_counted(
 ) -> None:
     (tmp_path / "made").mkdir()
     made = ranks.rank(tmp_path / "made", 0)
-    for number in range(24):
+    for number in range(12):
         (tmp_path / f"run.rank{number}.sqlite").hardlink_to(made)
     made.unlink()
     made.parent.rmdir()
-    monkeypatch.setattr(runs, "READ_WHOLE", 20)
-    monkeypatch.setattr(runs, "SAMPLE", 6)
+    monkeypatch.setattr(runs, "READ_WHOLE", 10)
+    monkeypatch.setattr(runs, "SAMPLE", 3)
     with open_run(tmp_path, scheduler="here") as run:
         read = sorted(map(int, run.ranks))
-        assert [number // 4 for number in read] == list(range(6))  # one of each four neighbors
-        assert run.counted == "6 ranks of 24 reports" and run.missing == ()
-        assert "24 reports, of which 6 are read, drawn evenly" in run.notes[0]
-    unread = max(set(range(24)) - set(read))
+        assert [number // 4 for number in read] == list(range(3))  # one of each four neighbors
+        assert run.counted == "3 ranks of 12 reports" and run.missing == ()
+        assert "12 reports, of which 3 are read, drawn evenly" in run.notes[0]
+    unread = min(set(range(1, 11)) - set(read))
     (tmp_path / f"run.rank{unread}.sqlite").unlink()
     with open_run(tmp_path, scheduler="here") as run:
         assert run.missing == (unread,)
-    assert len(runs.Run(tmp_path, "nsys", tuple(tmp_path.iterdir()), "tcp://x:1").read) == 23
+    assert len(runs.Run(tmp_path, "nsys", tuple(tmp_path.iterdir()), "tcp://x:1").read) == 11
 
 
 def test_one_bomb_among_ranks_is_named_and_the_others_are_read(tmp_path: Path) -> None:
-    for number in range(3):
+    for number in range(2):
         ranks.rank(tmp_path, number)
-    bomb = tmp_path / "run.rank3.sqlite.xz"
+    bomb = tmp_path / "run.rank2.sqlite.xz"
     bomb.write_bytes(lzma.compress(bytes(1 << 22), preset=0))
     said = labcode("--limit", "0.001", "diagnose", tmp_path)
-    assert "run.rank3.sqlite.xz: left out: unpacks to more than 0.001 GiB" in said.stderr
+    assert "run.rank2.sqlite.xz: left out: unpacks to more than 0.001 GiB" in said.stderr
     assert said.returncode == 0 and "Traceback" not in said.stderr
 
 
