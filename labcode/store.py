@@ -12,8 +12,8 @@ import lzma
 import os
 import tarfile
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -203,7 +203,7 @@ class CaptureSet:
             _check_hash(stored, expected)
             unpack_xz(stored, target)
 
-        return cached(expected, suffix, unpack)
+        return cached(expected, suffix, unpack, most_bytes=unpack_limit(stored.stat().st_size))
 
     def record(self, experiment: str, run: str, *, clean: bool = False) -> dict[str, Any]:
         """The record a program printed about its own run; ``clean=True`` is the run without a profiler."""
@@ -433,8 +433,26 @@ def endless(packed: Path, limit: int) -> InputError:
     )
 
 
-def cached(key: str, suffix: str, make: Callable[[Path], object]) -> Path:
-    """A file of the user's cache that ``make`` writes, once for each ``key`` (hexadecimal).
+def unpacked(packed: Path, suffix: str) -> Path:
+    """What an .xz file holds, in the user's cache; `InputError` as `unpack_xz`."""
+    most = unpack_limit(packed.stat().st_size)
+    return cached(file_sha256(packed), suffix, lambda made: unpack_xz(packed, made), most_bytes=most)
+
+
+@contextmanager
+def kept_if_read(made: Path, source: Path) -> Iterator[Path]:
+    """Of a file that was ``made`` of ``source`` in the cache nothing stays there when it is refused."""
+    try:
+        yield made
+    except InputError:
+        if made != source:
+            made.unlink(missing_ok=True)
+        raise
+
+
+def cached(key: str, suffix: str, make: Callable[[Path], object], *, most_bytes: int | None = None) -> Path:
+    """A file of the user's cache that ``make`` writes, once for each ``key`` (hexadecimal); one of more than
+    ``most_bytes``, made under a higher limit, is thrown away.
 
     It lies in a folder that nobody else can look into, and its name holds the SHA-256 of its content: one
     that is not what its name says was changed by somebody else, and is thrown away and made again.
@@ -448,7 +466,8 @@ def cached(key: str, suffix: str, make: Callable[[Path], object]) -> Path:
     folder.chmod(0o700)
     for found in folder.glob(f"{key}-*{suffix}"):
         with suppress(FileNotFoundError):  # another process threw it away
-            if found.name == f"{key}-{file_sha256(found)}{suffix}":
+            small = most_bytes is None or found.stat().st_size <= most_bytes
+            if small and found.name == f"{key}-{file_sha256(found)}{suffix}":
                 return found
             found.unlink()
     with private_folder(folder) as work:

@@ -240,6 +240,20 @@ def test_what_unpacks_without_end_is_refused_below_the_limit(
     assert (tmp_path / "out").stat().st_size == 1 << 23
 
 
+def test_what_was_unpacked_under_a_higher_limit_is_thrown_away_under_a_lower_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LABCODE_CACHE", str(tmp_path / "cache"))
+    packed = tmp_path / "a.sqlite.xz"
+    packed.write_bytes(lzma.compress(bytes(1 << 20), preset=0))
+    made = store.unpacked(packed, ".sqlite")
+    assert made.stat().st_size == 1 << 20
+    monkeypatch.setenv("LABCODE_LIMIT", "0.0001")
+    with pytest.raises(InputError, match="unpacks to more than"):
+        store.unpacked(packed, ".sqlite")
+    assert list(made.parent.iterdir()) == []
+
+
 def test_a_limit_is_a_number_of_gib(tmp_path: Path) -> None:
     zeros = tmp_path / "a.trace.json.gz"
     zeros.write_bytes(gzip.compress(b'{"traceEvents": [' + b" " * (1 << 22) + b"]}"))

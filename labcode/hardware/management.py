@@ -35,6 +35,7 @@ _SMI_FIELDS = {
 }
 _LIMIT_S = 30.0
 _MOST_GPUS = 1024  # of one machine, partitions and all
+_LONGEST_LINE = 4_096  # characters that it says of one
 
 
 @dataclass(frozen=True)
@@ -177,6 +178,8 @@ def _from_smi() -> Management:
     lines = [line for line in result.stdout.splitlines() if line]
     if len(lines) > _MOST_GPUS:
         return Management(None, None, problem=f"nvidia-smi printed {len(lines):,} lines; is it NVIDIA's?")
+    if any(len(line) > _LONGEST_LINE for line in lines):
+        return Management(None, None, problem="nvidia-smi printed an endless line; is it NVIDIA's?")
     rows = [dict(zip(_SMI_FIELDS.values(), re.split(r",\s*", line), strict=False)) for line in lines]
     gpus = tuple(_smi_gpu(row) for row in rows)
     driver = rows[0].get("driver") if rows else None
@@ -185,7 +188,7 @@ def _from_smi() -> Management:
 
 def _smi_gpu(row: dict[str, str]) -> ManagedGpu:
     def number(key: str) -> float | None:
-        return float(row[key]) if re.fullmatch(r"\d+(\.\d+)?", row.get(key, "")) else None
+        return float(row[key]) if re.fullmatch(r"\d{1,18}(\.\d+)?", row.get(key, "")) else None
 
     def whole(key: str) -> int | None:
         value = number(key)

@@ -430,5 +430,5 @@ def _places(rng: random.Random, folder: Path) -> Asked:
 
 PAIRS: Sequence[Pair] = tuple(_pairs())
 FOUND = (  # cases that broke something, beyond those that are sampled
-    *("kineto:scrub/6", "nsys:stats/75", "words:options/12", "tools:report/16"),
+    *("kineto:scrub/6", "nsys:stats/75", "words:options/12", "tools:report/16", "outputs:full/59"),
 )

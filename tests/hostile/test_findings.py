@@ -1,20 +1,28 @@
 """What the campaign found that deserves a case of its own."""
 
 import io
+import itertools
 import json
+import lzma
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from labcode import reports, store
 from labcode.analysis.ledger.ledger import MOST_GPUS
+from labcode.analysis.lm import parts as lm_parts
 from labcode.analysis.ranks import heatmap
+from labcode.analysis.ranks import run as runs
 from labcode.analysis.ranks.run import open_run
 from labcode.analysis.stats.table import Table, Texts
 from labcode.analysis.stats.writer import write
+from labcode.analysis.timeline import critical_path
 from labcode.capture.scan import json_texts
+from labcode.errors import InputError
 from labcode.hardware import management
-from tests.support import exports, histories
+from tests.support import exports, histories, ranks
 from tests.support import ncu as golden
 from tests.support.command import labcode, one_line
 from tests.support.programs import python_program
@@ -57,6 +65,30 @@ def test_a_tool_that_prints_without_end(tmp_path: Path, monkeypatch: pytest.Monk
     assert management.read().problem == "nvidia-smi printed 100,000 lines; is it NVIDIA's?"
 
 
+@pytest.mark.parametrize("line", ["9" * 100_000, "a, b, " + "9" * 400], ids=["name", "number"])
+def test_a_tool_that_prints_endless_digits(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python_program(tmp_path / "nvidia-smi", f"print({line!r})")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setitem(__import__("sys").modules, "pynvml", None)
+    found = management.read()
+    assert (len(str(found)) < 3_000 and found.gpus == ()) or found.gpus[0].memory_bytes is None
+
+
+def test_ranges_nested_without_end_have_paths_that_end(tmp_path: Path) -> None:
+    depth = 4_000
+    export = exports.make_export(
+        tmp_path / "run.sqlite",
+        kernels=[exports.kernel(depth + 20, depth + 30, correlation=1)],
+        api=[exports.call(depth + 1, depth + 2, correlation=1)],
+        nvtx=[exports.push_pop(k, 3 * depth - k, f"r{k}") for k in range(depth)],
+    )
+    with reports.open_timeline(export, "stats") as report:
+        path = str(lm_parts.operations(report)["path"].iloc[0])
+    assert path.startswith("r0/r1/") and len(path) < 3_000
+
+
 def test_json_of_rows_of_which_some_have_no_name() -> None:
     table: Table = {"Start": np.arange(3), "Name": Texts(np.array([0, -1, 1]), ["a", "b"])}
     shown = io.StringIO()
@@ -69,3 +101,79 @@ def test_a_line_on_what_is_wrong_ends(tmp_path: Path) -> None:
     said = one_line(labcode("stats", export, "--report", "x" * 50_000))
     assert len(said) < 4_100
     assert "labcode: " in said and " … " in said
+
+
+def test_of_too_many_ranks_a_sample_is_read_and_all_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "made").mkdir()
+    made = ranks.rank(tmp_path / "made", 0)
+    for number in range(12):
+        (tmp_path / f"run.rank{number}.sqlite").hardlink_to(made)
+    made.unlink()
+    made.parent.rmdir()
+    monkeypatch.setattr(runs, "READ_WHOLE", 10)
+    monkeypatch.setattr(runs, "SAMPLE", 3)
+    with open_run(tmp_path, scheduler="here") as run:
+        read = sorted(map(int, run.ranks))
+        assert [number // 4 for number in read] == list(range(3))  # one of each four neighbors
+        assert run.counted == "3 ranks of 12 reports" and run.missing == ()
+        assert "12 reports, of which 3 are read, drawn evenly" in run.notes[0]
+    unread = min(set(range(1, 11)) - set(read))
+    (tmp_path / f"run.rank{unread}.sqlite").unlink()
+    with open_run(tmp_path, scheduler="here") as run:
+        assert run.missing == (unread,)
+    assert len(runs.Run(tmp_path, "nsys", tuple(tmp_path.iterdir()), "tcp://x:1").read) == 11
+
+
+def test_one_bomb_among_ranks_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    for number in range(2):
+        ranks.rank(tmp_path, number)
+    bomb = tmp_path / "run.rank2.sqlite.xz"
+    bomb.write_bytes(lzma.compress(bytes(1 << 22), preset=0))
+    said = labcode("--limit", "0.001", "diagnose", tmp_path)
+    assert "run.rank2.sqlite.xz: left out: unpacks to more than 0.001 GiB" in said.stderr
+    assert said.returncode == 0 and "Traceback" not in said.stderr
+
+
+def test_what_is_refused_once_it_is_unpacked_leaves_nothing_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LABCODE_CACHE", str(tmp_path / "cache"))
+    for name, begins in (("a.sqlite.xz", b"SQLite format 3\0"), ("a.ncu-rep.xz", b"NVR\0")):
+        packed = tmp_path / name
+        packed.write_bytes(lzma.compress(begins + bytes(1 << 16), preset=0))
+        with pytest.raises(InputError):
+            reports.open(packed)
+    assert [path for path in store.cache_folder().rglob("*") if path.is_file()] == []
+
+
+def test_operations_without_length_do_not_wait_for_each_other_in_a_circle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of them end where they begin, on one stream: the first would wait for the second."""
+    whole, count = critical_path._Rank._walk, itertools.count()
+
+    def walk(self: critical_path._Rank) -> Iterator[critical_path._Leg]:
+        return itertools.takewhile(lambda leg: next(count) < 50, whole(self))
+
+    monkeypatch.setattr(critical_path._Rank, "_walk", walk)
+    export = exports.make_export(
+        tmp_path / "run.sqlite",
+        kernels=[
+            *(exports.kernel(50_000, 50_000, name, correlation=n) for n, name in ((91, "a"), (92, "b"))),
+            exports.kernel(70_000, 80_000, "c", correlation=93),
+            exports.kernel(10_000, 20_000, "d", stream=8, correlation=94),
+        ],
+        api=[exports.call(0, 5, correlation=1)],
+    )
+    with reports.open_timeline(export, "stats") as report:
+        (found,) = critical_path.paths(report)
+    assert found["name"].iloc[-1] == "c" and next(count) < 20
+
+
+def test_csv_without_rows_has_its_header(tmp_path: Path) -> None:
+    kernels = [exports.kernel(100, 108), exports.kernel(8_000_000, 8_000_100)]
+    export = exports.make_export(tmp_path / "run.sqlite", kernels=kernels)
+    said = labcode("stats", "-r", "cuda_gpu_kern_sum", "-f", "csv", "--window", "5ms..6ms", export)
+    assert said.stdout.startswith("Time (%),Total Time (ns),Instances,") and said.stdout.count("\n") == 1

@@ -18,6 +18,7 @@ from labcode.reports.columns import Ints
 from labcode.reports.marks import MEASURED
 from labcode.reports.nsys.report import NsysReport
 
+_LONGEST_PATH = 2_000  # characters: what is nested deeper counts for what is around it
 _COLUMNS = ["kind", "name", "start_ns", "end_ns", "device", "stream"]
 
 
@@ -87,11 +88,14 @@ def _has_ranges(ranges: pd.DataFrame, pids: Ints, tids: Ints) -> NDArray[np.bool
 
 
 def _full_names(ranges: pd.DataFrame) -> list[str]:
-    """The names of a range and of those around it, outermost first."""
+    """The names of a range and of those around it, outermost first, as far as `_LONGEST_PATH` allows."""
     names, parents = ranges["name"].tolist(), ranges["parent"].fillna(-1).astype("int64").tolist()
     full: list[str] = []
     for name, parent in zip(names, parents, strict=True):  # a range comes after the one around it
         outer = full[parent] if parent >= 0 else ""
+        if len(outer) >= _LONGEST_PATH:
+            full.append(outer)
+            continue
         own = "" if name == MEASURED else operation_of(name).replace("/", "∕")
         full.append("/".join(part for part in (outer, own) if part))
     return full

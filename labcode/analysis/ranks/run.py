@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 from labcode import reports
 from labcode.analysis.ranks import alignment
 from labcode.analysis.ranks.lane import NO_GPU, Lane, lanes_of
-from labcode.analysis.ranks.spread import Lost, Spreader
+from labcode.analysis.ranks.spread import HERE, Lost, Spreader
 from labcode.ending import Closing
 from labcode.errors import InputError, LabError
 from labcode.reports import Kind
 from labcode.reports.naming import rank_in_name
 
 T = TypeVar("T")
+READ_WHOLE = 1024  # reports of a folder that are all read here; of more …
+SAMPLE = 512  # … so many, for which half a minute is enough
 _TOLD = 8  # ranks, files that a note names
 
 
@@ -32,7 +34,8 @@ class Run(Closing):
     """The reports of one run; nothing is read before it is asked for.
 
     ``path`` is the folder, ``kind`` that of its reports, ``files`` the reports; ``scheduler`` says where they
-    are read (see `Spreader`).
+    are read (see `Spreader`). Of more than `READ_WHOLE` this machine reads a sample (``read``); a Dask
+    scheduler's reads all.
     """
 
     path: Path
@@ -51,20 +54,42 @@ class Run(Closing):
             self.spreader.close()
 
     @cached_property
+    def read(self) -> tuple[Path, ...]:
+        """The reports that are read: all, or `SAMPLE` of them.
+
+        One of each so many neighbors is drawn, the same one each time: every n-th could be the same GPU of
+        each node.
+        """
+        count = len(self.files)
+        if count <= READ_WHOLE or self.scheduler not in (None, HERE):
+            return self.files
+        ordered = sorted(self.files, key=lambda path: (rank_in_name(path), path.name))
+        edges = np.linspace(0, count, SAMPLE + 1)
+        drawn = edges[:-1] + np.random.default_rng(0).random(SAMPLE) * np.diff(edges)
+        return tuple(ordered[place] for place in drawn.astype(np.int64).tolist())
+
+    @property
+    def counted(self) -> str:
+        """How many ranks there are, in words; of how many, where not all reports are read."""
+        lanes = len(self.lanes)
+        told = f"{lanes:,} rank{'s' * (lanes != 1)}"
+        return told if len(self.read) == len(self.files) else f"{told} of {len(self.files):,} reports"
+
+    @cached_property
     def spreader(self) -> Spreader:
         """Where the reports are read."""
-        return Spreader(self.scheduler, files=len(self.files))
+        return Spreader(self.scheduler, files=len(self.read))
 
     def each(self, function: Callable[[Path], T]) -> list[T]:
         """What a function gives for each report that can be read; `InputError` where none can."""
-        done, lost = self.spreader.map(function, self.files)
+        done, lost = self.spreader.map(function, self.read)
         if not done:
             raise InputError(f"{lost[0].path}: {lost[0].why}")
         return done
 
     @cached_property
     def _read(self) -> tuple[tuple[Lane, ...], tuple[Lost, ...], tuple[str, ...]]:
-        done, lost = self.spreader.map(lanes_of, self.files)
+        done, lost = self.spreader.map(lanes_of, self.read)
         if not done:
             raise InputError(f"{lost[0].path}: {lost[0].why}")
         lanes, notes = numbered(self.path, done)
@@ -106,6 +131,10 @@ class Run(Closing):
         """The ranks between the first and the last, or below the world's size, that no report is of."""
         known = {lane.rank for lane in self.lanes}
         known |= {rank_in_name(one.path) for one in self.lost}
+        apart = {rank_in_name(path) for path in set(self.files) - set(self.read)}
+        if -1 in apart:  # nobody knows of which ranks those are that were not read
+            return ()
+        known |= apart
         world = max(max(known) + 1, *(lane.world for lane in self.lanes))
         return tuple(sorted(set(range(world)) - known))
 
@@ -113,8 +142,15 @@ class Run(Closing):
     def notes(self) -> tuple[str, ...]:
         """What is odd about the reports and how they were read, a line each."""
         if self.without_gpu:
-            return (f"{self.path}: none of {len(self.files)} ranks used a GPU",)
-        said = [f"{one.path}: left out: {one.why}" for one in self.lost[:_TOLD]]
+            return (f"{self.path}: none of {len(self.read)} ranks used a GPU",)
+        said = []
+        if len(self.read) < len(self.files):
+            said.append(
+                f"{self.path}: {len(self.files):,} reports, of which {len(self.read):,} are read, drawn "
+                "evenly: a rank among the others that is late is not seen; --scheduler with the address of a "
+                "Dask scheduler reads all"
+            )
+        said += [f"{one.path}: left out: {one.why}" for one in self.lost[:_TOLD]]
         if len(self.lost) > _TOLD:
             said.append(
                 f"{self.path}: {len(self.lost) - _TOLD} more reports left out, the last "

@@ -199,6 +199,10 @@ def _guarded(function: Callable[[Path], T], path: Path) -> tuple[T | None, str |
         return None, str(error).removeprefix(f"{path}: ")
     except OSError as error:
         return None, describe_os_error(error).removeprefix(f"{path}: ")
+    except MemoryError:
+        return None, "more than fits into memory"
+    except RecursionError:
+        return None, "nested too deep for a capture"
 
 
 @contextlib.contextmanager

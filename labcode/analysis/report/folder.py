@@ -53,13 +53,12 @@ def _folder(path: Path, stack: ExitStack) -> Folder:
         told = [] if len(run.files) < 2 else judge(run, together())
         return Folder(path, path, (), tuple(_found(path, told)))
     if first := run.without_gpu:
-        line = f"None of the {len(run.files)} ranks used a GPU. What follows is of {first.name} alone."
+        line = f"None of the {len(run.read)} ranks used a GPU. What follows is of {first.name} alone."
         return Folder(path, first, (line,), ())
-    lanes = len(run.lanes)
     file, why = _closest(run)
     begin, end = run.window()
-    what = f"{lanes:,} rank{'s' * (lanes != 1)} in {path.name or path}, {time_text(end - begin)} together."
-    facts = {"ranks": f"{lanes:,}", "measured": time_text(end - begin)}
+    what = f"{run.counted} in {path.name or path}, {time_text(end - begin)} together."
+    facts = {"ranks": run.counted.partition(" ")[0], "measured": time_text(end - begin)}
     notes = [line.removeprefix(f"{path}: ") for line in run.notes]
     return Folder(
         path,

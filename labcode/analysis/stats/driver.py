@@ -338,9 +338,9 @@ def _text(found: Table | pd.DataFrame | LackingError, shelf: Shelf[Any]) -> str:
 
 
 def _write(found: Table | pd.DataFrame, fmt: str, output: TextIO, shelf: Shelf[Any]) -> None:
-    """A table; of a report of nsys without rows what nsys prints: nothing, or for people that sentence."""
-    if isinstance(found, dict) and not length(found) and fmt != "json":
-        output.write("" if fmt == "csv" else f"{NOTHING}\n")
+    """A table; of a report of nsys without rows for people the sentence that nsys prints."""
+    if isinstance(found, dict) and not length(found) and fmt not in ("csv", "json"):
+        output.write(f"{NOTHING}\n")
         return
     write(found, fmt, output, exact=shelf.exact)
 

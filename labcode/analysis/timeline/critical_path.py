@@ -268,7 +268,9 @@ class _Rank:
         place = np.searchsorted(self.ends, self.begun, "right") - 1
         candidate = np.append(self.by_end, -1)[place] if count else place
         done = np.where(place >= 0, np.append(self.ended, nothing)[candidate], nothing)
-        other = waited & (done > np.maximum(self.free, self.made)) & (candidate != np.arange(count))
+        other = waited & (done > np.maximum(self.free, self.made))
+        # one that begins no earlier took no time and cannot have been waited for: two would wait in a circle
+        other &= np.append(self.begun, 0)[candidate] < self.begun
         self.other = np.where(other, candidate, -1)
         launched = (self.made > self.free) & ~other
         # the operation at which the run of operations that only waited for each other begins

@@ -61,6 +61,11 @@ def open_extract(path: Path) -> Extract:
     if path.is_dir():
         raise InputError(f"{path}: a folder; name a report of Nsight Compute (.ncu-rep, .ncu-rep.xz)")
     report = unpacked(path)
+    with store.kept_if_read(report, path):
+        return _extracted(report, path)
+
+
+def _extracted(report: Path, path: Path) -> Extract:
     with report.open("rb") as handle:
         frame = check_frame(ncu_wire.FileBytes(handle), path)
     content = _read(report, path)
@@ -100,7 +105,7 @@ def unpacked(path: Path) -> Path:
         head = handle.read(len(_XZ_MAGIC))
     if head != _XZ_MAGIC:
         return path
-    return store.cached(store.file_sha256(path), ".ncu-rep", lambda made: store.unpack_xz(path, made))
+    return store.unpacked(path, ".ncu-rep")
 
 
 def check_frame(data: ncu_wire.Data, path: Path) -> Frame:

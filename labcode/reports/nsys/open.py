@@ -43,6 +43,15 @@ def open_export(path: Path) -> Opened:
     `ToolError` when an ``.nsys-rep`` cannot be exported.
     """
     sqlite = _as_sqlite(path)
+    if sqlite == path:
+        return _opened(path, path)
+    from labcode import store
+
+    with store.kept_if_read(sqlite, path):
+        return _opened(sqlite, path)
+
+
+def _opened(sqlite: Path, path: Path) -> Opened:
     _check_header(sqlite, path)
     try:
         connection = connect(sqlite)
@@ -87,7 +96,7 @@ def _as_sqlite(path: Path) -> Path:
     if head.startswith(_XZ_MAGIC):
         from labcode import store  # these take time to import, and most files need neither
 
-        return store.cached(store.file_sha256(path), ".sqlite", lambda made: store.unpack_xz(path, made))
+        return store.unpacked(path, ".sqlite")
     if head.startswith(_REPORT_MAGIC) or path.suffix == ".nsys-rep":
         return _exported(path)
     if head.startswith(_NCU_MAGIC):
