@@ -26,7 +26,7 @@ from typing import Any
 
 from labcode.errors import LabError
 from labcode.grading import jail, sealed
-from labcode.grading.records import Exercise, Part, Verdict
+from labcode.grading.records import Exercise, Part, Predicted, Verdict
 from labcode.store import repository_root
 
 _WIDTH = 100
@@ -475,12 +475,19 @@ class Sheet:
     def _judged(self, given: Mapping[str, Any], answers: Answers) -> Verdict:
         right = answers.right
         bad = [one for one in self.questions if not one.same(right[one.key], given[one.key])]
-        score = self._score(given, right)
+        predicted = tuple(
+            self._predicted(one, right[one.key], given[one.key])
+            for one in self.questions
+            if isinstance(one, Interval)
+        )
+        score = sum(one.score for one in predicted) / len(predicted) if predicted else None
         if not bad:
             words = f"{len(self.questions)} answers" if len(self.questions) > 1 else "the answer is right"
             lines = [self._beside(one, right[one.key], given[one.key]) for one in self.questions]
             headline = f"passed: {words}" if score is None else f"passed: {words}, score {score:.2f} of 1"
-            return Verdict("passed", headline, (*filter(None, lines), *answers.notes), score)
+            return Verdict(
+                "passed", headline, (*filter(None, lines), *answers.notes), score, predictions=predicted
+            )
         lines = [f"{one.key}: {_brief(given[one.key])} is not right" for one in bad]
         told = {key: say for say, keys in self.mistaken(given, answers) for key in keys}
         for place, one in enumerate(bad):
@@ -488,7 +495,7 @@ class Sheet:
             lines[place] = f"{lines[place]}: {said}" if said else lines[place]
         count = f"{len(bad)} of {len(self.questions)} answers"
         verb = "is" if len(bad) == 1 else "are"
-        return Verdict("failed", f"{count} {verb} wrong", tuple(lines), score)
+        return Verdict("failed", f"{count} {verb} wrong", tuple(lines), score, predictions=predicted)
 
     def mistaken(self, given: Mapping[str, Any], answers: Answers) -> list[tuple[str, list[str]]]:
         """What misreadings say that fit every answer they would have given, and the keys they explain."""
@@ -503,9 +510,10 @@ class Sheet:
                 found.append((misreading.says, wrong))
         return found[::-1]  # the first that explains a key is told
 
-    def _score(self, given: Mapping[str, Any], right: Mapping[str, Any]) -> float | None:
-        scores = [q.score(right[q.key], given[q.key]) for q in self.questions if isinstance(q, Interval)]
-        return sum(scores) / len(scores) if scores else None
+    def _predicted(self, one: Interval, right: Any, given: Sequence[float]) -> Predicted:
+        low, high, measured = float(given[0]), float(given[1]), float(right)
+        met, score = one.same(right, given), one.score(right, given)
+        return Predicted(one.key, one.asks, low, high, measured, one.unit, met, score)
 
     def _beside(self, one: Question, right: Any, given: Any) -> str:
         if isinstance(one, Interval):
