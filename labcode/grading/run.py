@@ -201,6 +201,7 @@ def _grade(home: Path, pair: Chosen, console: Console, *, compiling: bool = True
         verdict.score,
         verdict.pace,
         tuple(replace(one, at=now) for one in verdict.predictions),
+        failed=verdict.status == "failed" and not part.needs,
     )
     _warn(console, progress.save(home, after))
     return verdict
@@ -353,11 +354,14 @@ def _bar(counts: Mapping[str, int]) -> str:
 
 
 def _known(home: Path, pair: Chosen, done: progress.Progress) -> Verdict | None:
-    """The verdict on a file that has passed and is unchanged, as is its exercise."""
+    """The verdict on a file that was graded and is unchanged, as is its exercise."""
     entry = done.get(pair[0].part_id(pair[1]))
-    if entry is None or not entry.passed or entry.passed_sha256 != _digest(home, pair):
+    if entry is None or not (entry.passed or entry.failed_sha256):
         return None
-    return Verdict("passed", entry.headline)
+    digest = _digest(home, pair)
+    if entry.failed_sha256 == digest:
+        return Verdict("failed", entry.failed_headline)
+    return Verdict("passed", entry.headline) if entry.passed and entry.passed_sha256 == digest else None
 
 
 def _untouched(home: Path, pair: Chosen, file: Path) -> bool:

@@ -37,7 +37,8 @@ _SCALES = {
     1e9: "a factor of 1,000,000,000: check the unit",
     100.0: "a factor of 100: a share, or percent?",
 }
-_NEAR = 4  # times the tolerance: read off too roughly
+_NEAR = 4  # times the tolerance: read off too roughly,
+_ROUGHLY = 0.15  # if it is no more than so much beside the right one, or twice the tolerance
 
 
 @dataclass(frozen=True)
@@ -100,11 +101,14 @@ class Number(Question):
     def near(self, right: Any, given: Any) -> str:
         """A wrong unit, a sign, or too rough a reading."""
         for factor, words in _SCALES.items():
+            if factor == 100 and self.unit not in ("", "%"):
+                continue  # no share in any form
             if right and any(math.isclose(given, right * s, rel_tol=0.05) for s in (factor, 1 / factor)):
                 return words
         if right and self.same(-right, given):
             return "the sign is the other way round"
-        if abs(given - right) <= _NEAR * self._allowed(right):
+        allowed = self._allowed(right)
+        if abs(given - right) <= min(_NEAR * allowed, max(2 * allowed, _ROUGHLY * abs(right))):
             return f"near, but not within {self._tolerance()}: read it off more closely"
         return ""
 
@@ -162,7 +166,8 @@ class Share(Number):
         """The other part, or too rough a reading."""
         if self.same(1 - right, given):
             return "this is the other part: 1 minus the share that was asked for"
-        return super().near(right, given) if abs(given - right) <= _NEAR * self.by else ""
+        close = max(2 * self.by, _ROUGHLY * abs(right))
+        return super().near(right, given) if abs(given - right) <= min(_NEAR * self.by, close) else ""
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,8 @@ def test_the_list_grades_what_was_begun(desk: Desk, graded: list[str]) -> None:
     assert f"next: edit exercises/{NEXT.path(NEXT.parts[0])}" in desk.text, "which comes before it"
     done, _ = progress.load(desk.home)
     assert done["nsys-ex01-timeline-basics:a"].passed
-    assert done["nsys-ex01-timeline-basics:b"] == progress.PartProgress(False, 1, 0, "")
+    failed = done["nsys-ex01-timeline-basics:b"]
+    assert (failed.passed, failed.tries, failed.failed_headline) == (False, 1, "wrong")
     (desk.home / IDLE).write_text("broken again")
     assert desk() == 1
     assert "(an earlier version passed)" in desk.text
@@ -379,6 +380,20 @@ def test_what_has_passed_and_is_unchanged_is_not_graded_again(desk: Desk, graded
     assert graded == ["nsys-ex01a"] * 3, "a change of the file or of the exercise is graded"
     assert desk("nsys-ex01a") == 0
     assert graded == ["nsys-ex01a"] * 4, "who names a part has it graded"
+
+
+def test_what_has_failed_and_is_unchanged_is_not_graded_again_for_the_list(
+    desk: Desk, graded: list[str]
+) -> None:
+    file = desk.home / IDLE
+    file.write_text("wrong")
+    assert desk() == 1 and desk() == 1 and graded == ["nsys-ex01a"]
+    assert "nsys-ex01a  idle share and longest gaps: wrong" in desk.text
+    assert desk("nsys-ex01a") == 1 and graded == ["nsys-ex01a"] * 2, "who names a part has it graded"
+    file.write_text("PASS")
+    assert desk() == 0 and desk() == 0 and graded == ["nsys-ex01a"] * 3
+    file.write_text("wrong")
+    assert desk() == 1 and graded == ["nsys-ex01a"] * 4
 
 
 def test_a_part_that_is_put_back_is_open_again(desk: Desk, graded: list[str]) -> None:
