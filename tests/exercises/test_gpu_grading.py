@@ -136,8 +136,8 @@ def test_a_cuda_file_that_does_not_compile(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("device", "time", "status", "said"),
     [
-        ("cuda", 2.0, "passed", "✔ time: 0.2 × that of the slow loop (H200) (at most 0.25 is asked for)"),
-        ("cuda", 3.0, "failed", "✘ time: 0.3 × that of the slow loop (H200) (at most 0.25 is asked for)"),
+        ("cuda", 2.0, "passed", "✔ time: 0.2 × that of the slow loop (H200) (at most 0.333333 is asked for)"),
+        ("cuda", 4.0, "failed", "✘ time: 0.4 × that of the slow loop (H200) (at most 0.333333 is asked for)"),
         ("cpu", 3.0, "passed", "✔ time: 0.3 × that of the slow loop (H200) (at most 0.5 is asked for)"),
     ],
 )

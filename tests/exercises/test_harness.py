@@ -146,8 +146,8 @@ def test_the_starter_has_the_model_that_is_measured_beside_it(tmp_path: Path) ->
     ("old", "new", "words"),
     [
         (
-            "if len(x) > 1:",
-            "if False:",
+            "is_causal=len(x) > 1",
+            "is_causal=False",
             "5 tokens of prompt: token .*each token of the prompt also sees those",
         ),
         (
@@ -155,19 +155,18 @@ def test_the_starter_has_the_model_that_is_measured_beside_it(tmp_path: Path) ->
             "    prompt = prompt[-1:]\n    wide, device =",
             "likely: of the prompt only the last",
         ),
-        (" / query.shape[-1] ** 0.5", "", "scores are divided by the root of a head's width"),
-        ("(norm(x) @ three)", "(x @ three)", "query, key and value come from"),
+        (
+            "is_causal=len(x) > 1",
+            "is_causal=len(x) > 1, scale=1.0",
+            "scores are divided by the root of a head's width",
+        ),
+        ("(functional.rms_norm(x, wide, eps=1e-6) @ three)", "(x @ three)", "query, key and value come from"),
         (
             "held, len(prompt) + place)",
             "held, len(prompt))",
             "a token sees those of the prompt and itself, not",
         ),
-        ("gelu(norm(x)", "gelu((x)", "is what is widened"),
-        (
-            "places > places[begin:, None]",
-            "places >= places[begin:, None]",
-            "5 tokens of prompt: token 0 .* depends on the prompt alone",
-        ),
+        ("gelu(functional.rms_norm(x, wide, eps=1e-6)", "gelu((x)", "is what is widened"),
         (
             "int(token) for token in tokens.tolist()",
             "token for token in tokens",
@@ -207,7 +206,9 @@ def test_an_answer_cannot_slow_down_what_it_is_compared_with(
         "def wait(x):\n    until = process_time() + 0.002\n    while process_time() < until:\n        pass\n"
     )
     source = (
-        solution(DECODING) + slow + "torch.nn.functional.gelu, kept = lambda x: (wait(x), gelu(x))[1], 0\n"
+        solution(DECODING)
+        + slow
+        + "gelu = functional.gelu\nfunctional.gelu = lambda x: (wait(x), gelu(x))[1]\n"
     )
     kept = sys.modules["torch"].nn.functional.gelu
     try:

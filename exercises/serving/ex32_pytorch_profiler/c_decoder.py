@@ -6,7 +6,7 @@ It gets the weights as below, fp32, on the GPU or on the CPU, and leaves them as
 `empty` and `step` are those of the model that you recorded, for you to read and to replace.
 
 It is graded in this order: each token is the likeliest behind those before it, by the slow model's logits
-(a near tie may go either way); then, beside the slow loop in the same process, at most a quarter of its time
+(a near tie may go either way); then, beside the slow loop in the same process, at most a third of its time
 on a GPU, at most half of it on a CPU. Every timed call gets another prompt, and what it returns is checked,
 too. The result says how many times as fast yours is, and on a GPU which share of the roof that is: the time
 in which its memory can be read for all weights once per token.
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import torch
-from torch.nn.functional import gelu
+from torch.nn import functional
 
 VOCABULARY = 4096
 Layer = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
@@ -79,7 +79,7 @@ def step(weights: Weights, token: int, caches: list[list[torch.Tensor]]) -> torc
             scores = query[:, part] @ keys[:, part].T / each**0.5 + mask
             mixed.append(torch.softmax(scores, dim=-1) @ values[:, part])
         x = x + torch.cat(mixed, dim=-1) @ out
-        x = x + gelu(norm(x) @ widen) @ narrow
+        x = x + functional.gelu(norm(x) @ widen) @ narrow
         if torch.isnan(x).any().item():
             raise ValueError(f"layer {number} gave a NaN")
     return (norm(x) @ weights.embedding.T)[0]

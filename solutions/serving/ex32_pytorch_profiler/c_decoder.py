@@ -6,7 +6,7 @@ It gets the weights as below, fp32, on the GPU or on the CPU, and leaves them as
 `empty` and `step` are those of the model that you recorded, for you to read and to replace.
 
 It is graded in this order: each token is the likeliest behind those before it, by the slow model's logits
-(a near tie may go either way); then, beside the slow loop in the same process, at most a quarter of its time
+(a near tie may go either way); then, beside the slow loop in the same process, at most a third of its time
 on a GPU, at most half of it on a CPU. Every timed call gets another prompt, and what it returns is checked,
 too. The result says how many times as fast yours is, and on a GPU which share of the roof that is: the time
 in which its memory can be read for all weights once per token.
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import torch
-from torch.nn.functional import gelu
+from torch.nn import functional
 
 VOCABULARY = 4096
 Layer = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
@@ -79,7 +79,7 @@ def step(weights: Weights, token: int, caches: list[list[torch.Tensor]]) -> torc
             scores = query[:, part] @ keys[:, part].T / each**0.5 + mask
             mixed.append(torch.softmax(scores, dim=-1) @ values[:, part])
         x = x + torch.cat(mixed, dim=-1) @ out
-        x = x + gelu(norm(x) @ widen) @ narrow
+        x = x + functional.gelu(norm(x) @ widen) @ narrow
         if torch.isnan(x).any().item():
             raise ValueError(f"layer {number} gave a NaN")
     return (norm(x) @ weights.embedding.T)[0]
@@ -87,19 +87,23 @@ def step(weights: Weights, token: int, caches: list[list[torch.Tensor]]) -> torc
 
 # [solution]
 def passed(weights: Weights, x: torch.Tensor, held: torch.Tensor, begin: int) -> torch.Tensor:
-    """The logits behind new rows, which follow `begin` others; `held` keeps the keys and values of all."""
-    end = begin + len(x)
+    """The logits behind a prompt (`begin` is 0), or behind one token more, which follows `begin` others.
+
+    `held` keeps the keys and values of all: layers × 2 × heads × tokens × width of a head.
+    """
+    end, wide = begin + len(x), x.shape[-1:]
     for number, (three, out, widen, narrow) in enumerate(weights.layers):
-        query, key, value = (norm(x) @ three).unflatten(1, (3, weights.heads, -1)).permute(1, 2, 0, 3)
-        held[number, 0, :, begin:end], held[number, 1, :, begin:end] = key, value
-        scores = query @ held[number, 0, :, :end].transpose(1, 2) / query.shape[-1] ** 0.5
-        if len(x) > 1:
-            places = torch.arange(end, device=x.device)
-            scores = scores.masked_fill(places > places[begin:, None], float("-inf"))
-        mixed = torch.softmax(scores, dim=-1) @ held[number, 1, :, :end]
-        x = x + mixed.transpose(0, 1).flatten(1) @ out
-        x = x + gelu(norm(x) @ widen) @ narrow
-    return norm(x[-1:]) @ weights.embedding.T
+        made = (
+            (functional.rms_norm(x, wide, eps=1e-6) @ three)
+            .unflatten(1, (3, weights.heads, -1))
+            .permute(1, 2, 0, 3)
+        )
+        held[number, :, :, begin:end] = made[1:]
+        keys, values = held[number, :1, :, :end], held[number, 1:, :, :end]
+        mixed = functional.scaled_dot_product_attention(made[:1], keys, values, is_causal=len(x) > 1)
+        x = x + mixed[0].transpose(0, 1).flatten(1) @ out
+        x = x + functional.gelu(functional.rms_norm(x, wide, eps=1e-6) @ widen) @ narrow
+    return functional.rms_norm(x[-1:], wide, eps=1e-6) @ weights.embedding.T
 
 
 # [starter]
