@@ -36,6 +36,14 @@ def exercises(
     isolated: Annotated[
         bool, typer.Option("--isolated", help="With --answers: run them in a bubblewrap, away from all else.")
     ] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option("--export", metavar="FILE.json", help="Write your predictions, for the book's page."),
+    ] = None,
+    beside: Annotated[
+        Path | None,
+        typer.Option("--with", metavar="FILE.json", help="Show them beside those that the page exported."),
+    ] = None,
     hand_out: Annotated[
         Path | None,
         typer.Option("--hand-out", metavar="FILE.tar", help="Write a copy of the lab, solutions sealed."),
@@ -43,9 +51,10 @@ def exercises(
     force: Force = False,
 ) -> None:
     """Grade your answers to the book's exercises; for instructors, grade others' and hand out copies."""
-    free(hand_out, grades, force=force)
+    free(hand_out, grades, export, force=force)
     if hand_out is not None:
-        if ids or any([hint, watch, solutions, isolated]) or {reset, grades, answers} != {None}:
+        others = {reset, grades, answers, export, beside}
+        if ids or any([hint, watch, solutions, isolated]) or others != {None}:
             raise LabError("exercises: --hand-out goes with nothing else")
         from labcode.kit import hand_out as copy
 
@@ -62,6 +71,8 @@ def exercises(
         grades=grades,
         answers=answers,
         isolated=isolated,
+        export=export,
+        beside=beside,
         console=console(),
     )
     raise typer.Exit(code)

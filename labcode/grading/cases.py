@@ -124,10 +124,12 @@ def generic(share: bool, expected: Any, got: Any) -> str:
     """In words, a mistake that any numeric answer can have: the unit, percent for a share, its complement."""
     if isinstance(expected, Mapping) and isinstance(got, Mapping) and set(expected) == set(got):
         wrong = [key for key in expected if not matches(expected[key], got[key], 1e-6)]
-        if 0 < len(wrong) < len(expected):  # the mistake is in those, whatever the others are
-            found = {generic(share, expected[key], got[key]) for key in wrong}
+        nested = all(isinstance(expected[key], Mapping) for key in wrong)
+        if 0 < len(wrong) < len(expected) or (wrong and nested):  # the mistake is in those, not in others
+            numbers = [key for key in wrong if nested or not isinstance(expected[key], str)]
+            found = {generic(share, expected[key], got[key]) for key in numbers}
             words = found.pop() if len(found) == 1 else ""
-            return f"under {', '.join(map(_key_text, wrong))}: {words}" if words else ""
+            return f"under {', '.join(map(_key_text, numbers))}: {words}" if words else ""
     pairs = list(zip(_numbers(expected), _numbers(got), strict=False))
     telling = [(a, b) for a, b in pairs if a and b]
     if telling and len(telling) == len([a for a, _ in pairs if a]):
@@ -145,7 +147,7 @@ def generic(share: bool, expected: Any, got: Any) -> str:
         return "this is the other part: 1 minus the share that was asked for"
     if share and any(b < -1e-9 or b > 1 + 1e-9 for _, b in pairs):
         return (
-            "a share cannot be below 0 or above 1: something is counted twice, or divided by the wrong time"
+            "a share cannot be below 0 or above 1: something is counted twice, or divided by the wrong total"
         )
     if (
         isinstance(expected, list)

@@ -5,11 +5,15 @@ started and forgotten, a module that does the exercise. They hold against most t
 the process that they guard: `labcode.grading.jail` is what an instructor trusts.
 """
 
+import builtins
+import functools
 import os
+import pathlib
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 MEMORY_BYTES = 4 << 30
@@ -28,7 +32,10 @@ _STARTING = {
 _TALKING = {
     f"socket.{what}" for what in ("connect", "bind", "sendto", "sendmsg", "getaddrinfo", "gethostbyname")
 }
-_PRYING = ("gc.get_objects", "gc.get_referrers", "resource.setrlimit", "resource.prlimit", "os.killpg")
+_PRYING = (
+    *("gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames"),
+    *("resource.setrlimit", "resource.prlimit", "os.killpg"),
+)
 # By event: at which places of its arguments a path stands that is changed, and beside each the open folder.
 _CHANGING = {
     "os.link": ((0, 2), (1, 3)),
@@ -81,12 +88,43 @@ def put_up(rules: Rules) -> None:
     for name in (name for name in rules.modules if name not in sys.modules):
         if "." not in name:
             sys.modules[name] = None  # type: ignore[assignment]
-    sys.addaudithook(_hook(rules))
+    judged = _hidden(_apart()["_judge"](rules))
+
+    def refuse(event: str, arguments: tuple[Any, ...]) -> None:  # all that the trace of a refusal shows
+        refusal = judged(event, arguments)
+        if refusal is not None:
+            raise refusal
+
+    sys.addaudithook(refuse)
 
 
-def _hook(rules: Rules) -> Callable[[str, tuple[Any, ...]], None]:
-    # What a learner's file puts in the place of functions of `os` changes nothing here.
-    stat, names, own, fsdecode, separator = os.stat, os.listdir, os.getpid(), os.fsdecode, os.sep
+def _apart() -> dict[str, Any]:
+    """The functions here, in a namespace of their own with builtins of its own: what a learner's file puts in
+    their place changes nothing there.
+    """
+    space = {**globals(), "__builtins__": dict(vars(builtins))}
+    for name, one in list(space.items()):
+        if isinstance(one, FunctionType) and one.__module__ == __name__:
+            space[name] = FunctionType(one.__code__, space, name, one.__defaults__)
+    return space
+
+
+def _hidden(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that does the same, and from which one does not get to its variables."""
+    wrapped = functools.lru_cache(maxsize=0)(function)
+    vars(wrapped).clear()
+    return wrapped
+
+
+def _judge(rules: Rules) -> Callable[[str, tuple[Any, ...]], BaseException | None]:
+    """What says of an event why it is refused, or None.
+
+    It may be called by several threads, and while it runs by handlers of signals: so nothing is kept between
+    two events. No method of what a learner's file made runs here, such as a text's of its own kind.
+    """
+    stat, names, own, fspath, separator = os.stat, os.listdir, os.getpid(), os.fspath, os.sep
+    writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+    plain_paths = (pathlib.PosixPath, pathlib.WindowsPath)
     secret = frozenset(_keys(rules.shut))
     forbidden = tuple((name, name + ".") for name in rules.modules)
     reading = ("labcode.analysis", "labcode.reports")  # what does an exercise; the grader's own are no secret
@@ -94,35 +132,42 @@ def _hook(rules: Rules) -> Callable[[str, tuple[Any, ...]], None]:
     away = frozenset(_keys(_files_of(exercised)))
     system = _key(stat, "/proc/self/status")  # from there one reaches the grader
     work, nothing = _key(stat, rules.work), _key(stat, os.devnull)
-    busy: list[bool] = []  # what this hook does itself is not looked at
 
-    def refuse(event: str, arguments: tuple[Any, ...]) -> None:
-        if busy:
-            return
-        busy.append(True)
+    def judged(event: str, arguments: tuple[Any, ...]) -> BaseException | None:
         try:
             look(event, arguments)
-        finally:
-            busy.clear()
+        except BaseException as refusal:
+            return refusal.with_traceback(None)
+        return None
+
+    def exact(given: Any) -> str:
+        """The text of a path or a name."""
+        if type(given) in plain_paths:
+            given = fspath(given)
+        if isinstance(given, str):
+            return str.encode(given, "utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+        if isinstance(given, bytes):
+            return bytes.decode(given, "utf-8", "surrogateescape")
+        raise PermissionError("an answer gives paths as texts, or those of pathlib")
 
     def look(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
             path, mode, flags = arguments
             if isinstance(path, int) or path is None:
                 return
-            places = candidates(fsdecode(path))
+            places = candidates(exact(path))
             keys = {_key(stat, place) for place in places}
             if keys & secret:
                 raise PermissionError("the solutions are for afterwards")
             if system is not None and any(key is not None and key[0] == system[0] for key in keys):
-                raise PermissionError(f"{fsdecode(path)}: an answer has no need of other processes")
+                raise PermissionError(f"{exact(path)}: an answer has no need of other processes")
             if keys & away:
                 raise ImportError("a file that does the exercise: write it yourself, this is the exercise")
-            writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+            writes = isinstance(flags, int) and flags & writing
             if writes or (isinstance(mode, str) and set(mode) & set("wax+")):
                 changes(places)
         elif event == "import":
-            name = arguments[0]
+            name = exact(arguments[0])
             if any(name == one or name.startswith(below) for one, below in forbidden):
                 raise ImportError(f"imports {name}: write it yourself, this is the exercise")
         elif event in _CHANGING:
@@ -130,7 +175,7 @@ def _hook(rules: Rules) -> Callable[[str, tuple[Any, ...]], None]:
                 path = arguments[place]
                 if not isinstance(path, int):
                     folder = arguments[beside] if beside is not None and beside < len(arguments) else -1
-                    changes(candidates(fsdecode(path), folder))
+                    changes(candidates(exact(path), folder))
         elif event in _STARTING:
             raise PermissionError("an answer starts no programs")
         elif event in _TALKING:
@@ -168,7 +213,7 @@ def _hook(rules: Rules) -> Callable[[str, tuple[Any, ...]], None]:
             if tail in ("..", ".") or not _inside(stat, folder, work):
                 raise PermissionError(f"{place}: an answer writes to its working folder alone")
 
-    return refuse
+    return judged
 
 
 def _inside(stat: Callable[[str], os.stat_result], folder: str, root: Key | None) -> bool:

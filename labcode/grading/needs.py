@@ -18,6 +18,7 @@ _WORDS: dict[Need, str] = {
     "ncu": "ncu",
     "nvcc": "nvcc",
     "torch": "PyTorch",
+    "any torch": "PyTorch (for the CPU is enough)",
 }
 
 

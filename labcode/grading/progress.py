@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from labcode.grading.records import Pace
+from labcode.grading.records import Pace, Predicted
 
 FILE_NAME = ".exercises-progress.json"
 _SCHEMA = 1
@@ -19,7 +19,9 @@ class PartProgress:
     """One part of an exercise: passed at some time, how often it was graded, how many hints were shown.
 
     ``passed_sha256`` is the digest of the file that passed and of its exercise (empty while none has);
-    ``headline`` is what was said of it. ``score`` is that of the first prediction: later ones know more.
+    ``headline`` is what was said of it; ``failed_sha256`` and ``failed_headline`` are those of what failed
+    last. ``predictions`` are those of the first grading, and ``score`` is what they are worth: later ones
+    know more.
     ``best`` is how many times as fast as its reference the fastest answer was that passed, ``best_text`` what
     was said of it.
     """
@@ -32,6 +34,9 @@ class PartProgress:
     score: float | None = None
     best: float | None = None
     best_text: str = ""
+    predictions: tuple[Predicted, ...] = ()
+    failed_sha256: str = ""
+    failed_headline: str = ""
 
 
 Progress = Mapping[str, PartProgress]
@@ -90,11 +95,19 @@ def graded(
     headline: str = "",
     score: float | None = None,
     pace: Pace | None = None,
+    predictions: tuple[Predicted, ...] = (),
+    failed: bool = False,
 ) -> dict[str, PartProgress]:
-    """The progress after grading a part once more; a ``pace`` counts that passed and is a personal best."""
+    """The progress after grading a part once more; a ``pace`` counts that passed and is a personal best.
+
+    What did not pass is to do still, or ``failed``.
+    """
     before = progress.get(part_id, PartProgress())
-    first = score if before.score is None else before.score
-    after = replace(before, tries=before.tries + 1, score=first)
+    after = replace(before, tries=before.tries + 1)
+    if before.score is None:
+        after = replace(after, score=score, predictions=predictions)
+    known = (sha256, headline) if failed else ("", "")
+    after = replace(after, failed_sha256=known[0], failed_headline=known[1])
     if passed:
         after = replace(after, passed=True, passed_sha256=sha256, headline=headline)
         if pace is not None and (before.best is None or pace.times > before.best):
@@ -118,8 +131,9 @@ def _parse(data: Any) -> dict[str, PartProgress]:
         raise ValueError("another schema")
     parts = {}
     for key, value in data["parts"].items():
-        entry = PartProgress(**value)
-        kinds = (bool, int, int, str, str, str)
+        predicted = tuple(_predicted(one) for one in value.pop("predictions", ()))
+        entry = PartProgress(**value, predictions=predicted)
+        kinds = (bool, int, int, str, str, str, str, str)
         values = (
             entry.passed,
             entry.tries,
@@ -127,6 +141,8 @@ def _parse(data: Any) -> dict[str, PartProgress]:
             entry.passed_sha256,
             entry.headline,
             entry.best_text,
+            entry.failed_sha256,
+            entry.failed_headline,
         )
         numbers = isinstance(entry.score, float | None) and isinstance(entry.best, float | None)
         if not (isinstance(key, str) and numbers) or any(
@@ -135,3 +151,13 @@ def _parse(data: Any) -> dict[str, PartProgress]:
             raise ValueError("a field of another type")
         parts[key] = entry
     return parts
+
+
+def _predicted(value: Any) -> Predicted:
+    entry = Predicted(**value)
+    numbers = entry.low, entry.high, entry.measured, entry.score
+    texts = entry.key, entry.asks, entry.unit, entry.at
+    fits = all(type(one) is float for one in numbers) and all(isinstance(one, str) for one in texts)
+    if not (fits and isinstance(entry.right, bool)):
+        raise ValueError("a field of another type")
+    return entry

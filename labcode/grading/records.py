@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeVar
 
 from labcode.errors import LabError
 
-Need = Literal["gpu", "2 gpus", "nsys", "ncu", "nvcc", "torch"]
-NEEDS: tuple[Need, ...] = ("gpu", "2 gpus", "nsys", "ncu", "nvcc", "torch")
+Need = Literal["gpu", "2 gpus", "nsys", "ncu", "nvcc", "torch", "any torch"]
+NEEDS: tuple[Need, ...] = ("gpu", "2 gpus", "nsys", "ncu", "nvcc", "torch", "any torch")
 Kind = Literal["code", "step", "detective", "command", "predict"]
 KINDS: dict[Kind, str] = {
     "code": "Exercise",
@@ -151,11 +151,29 @@ class Pace:
 
 
 @dataclass(frozen=True)
+class Predicted:
+    """An interval that was given for a measurement, under a sheet's key, and what came of it.
+
+    ``asks`` is the question, ``score`` what the interval is worth, from 0 to 1, ``at`` when it was graded.
+    """
+
+    key: str
+    asks: str
+    low: float
+    high: float
+    measured: float
+    unit: str
+    right: bool
+    score: float
+    at: str = ""
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What a grading says: the status, one line, and lines that explain it.
 
-    ``to do``: the file is a starter, or one of its functions still is. ``score`` is what a
-    prediction is worth, ``pace`` how fast an answer is that was measured on a GPU.
+    ``to do``: the file is a starter, or one of its functions still is. ``score`` is what
+    ``predictions`` are worth, ``pace`` how fast an answer is that was measured.
     """
 
     status: Literal["passed", "failed", "not run", "to do"]
@@ -163,6 +181,7 @@ class Verdict:
     details: tuple[str, ...] = ()
     score: float | None = None
     pace: Pace | None = None
+    predictions: tuple[Predicted, ...] = ()
 
 
 def read(folder: Path) -> Exercise:

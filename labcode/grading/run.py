@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -14,7 +16,18 @@ from rich.text import Text
 
 from labcode import store
 from labcode.errors import LabError
-from labcode.grading import catalogue, execution, generate, grade, jail, keys, needs, progress, sealed
+from labcode.grading import (
+    catalogue,
+    execution,
+    generate,
+    grade,
+    jail,
+    keys,
+    needs,
+    predictions,
+    progress,
+    sealed,
+)
 from labcode.grading.records import MAX_STARS, Exercise, Part, Verdict
 from labcode.outputs import private_folder
 from labcode.show.terminal import beside, escape
@@ -39,11 +52,14 @@ def main(
     grades: Path | None = None,
     answers: Path | None = None,
     isolated: bool = False,
+    export: Path | None = None,
+    beside: Path | None = None,
 ) -> int:
     """Do what the command line asks.
 
     ``grades`` is a file to write the verdicts to, ``answers`` a folder to grade in place of ``exercises/``,
-    ``isolated`` in a jail.
+    ``isolated`` in a jail; ``export`` is a file to write one's predictions to, ``beside`` one with others to
+    show.
     0: all that ran passed, if any; 1: something did not pass; `LabError` (exit code 2): bad use.
     """
     judging = grades is not None or answers is not None
@@ -56,6 +72,9 @@ def main(
         raise LabError("exercises: --isolated goes with --answers FOLDER, what was handed in")
     if ids and (solutions or reset is not None):
         raise LabError("exercises: --solutions takes no exercise, and --reset takes one, the one after it")
+    predicting = export is not None or beside is not None
+    if predicting and (judging or hint or watch or solutions or reset is not None or set(ids) - {"predict"}):
+        raise LabError("exercises: --export and --with go with nothing else, or with the kind: predict")
     home = root or store.repository_root()
     if not (home / "solutions").is_dir():
         raise LabError(
@@ -65,6 +84,8 @@ def main(
         return check_solutions(home, console)
     if reset is not None:
         return _reset(home, reset, console)
+    if predicting:
+        return _predictions(home, export, beside, console)
     whole = [text for text in ids if any(text in (one.book_part, one.kind) for one in catalogue.EXERCISES)]
     if whole and whole == ids and not (judging or hint or watch):
         return _list(home, console, whole)
@@ -170,6 +191,7 @@ def _grade(home: Path, pair: Chosen, console: Console, *, compiling: bool = True
         return verdict
     done, line = progress.load(home)
     _warn(console, line)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
     after = progress.graded(
         done,
         exercise.part_id(part),
@@ -178,6 +200,8 @@ def _grade(home: Path, pair: Chosen, console: Console, *, compiling: bool = True
         verdict.headline,
         verdict.score,
         verdict.pace,
+        tuple(replace(one, at=now) for one in verdict.predictions),
+        failed=verdict.status == "failed" and not part.needs,
     )
     _warn(console, progress.save(home, after))
     return verdict
@@ -295,6 +319,22 @@ def _list(home: Path, console: Console, parts: Sequence[str] = ()) -> int:
     return int(total["failed"] > 0)
 
 
+def _predictions(home: Path, export: Path | None, beside: Path | None, console: Console) -> int:
+    """Write one's predictions to a file; show them with those of another, of which one's own are left out."""
+    done, line = progress.load(home)
+    _warn(console, line)
+    found = predictions.of_exercises(done, catalogue.EXERCISES)
+    if export is not None:
+        predictions.write(export, found)
+        console.print(f"{escape(str(export))}: {len(found)} predictions", highlight=False, soft_wrap=True)
+    if beside is not None:
+        own = {one.id for one in found}
+        found += [one for one in predictions.read(beside) if one.id not in own]
+        for text in predictions.lines(found):
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
+    return 0
+
+
 def _standing(home: Path, pair: Chosen, done: progress.Progress, console: Console) -> tuple[str, str]:
     """How a part stands, graded if it was begun and is not known: its status and what is said of it."""
     part = pair[1]
@@ -314,11 +354,14 @@ def _bar(counts: Mapping[str, int]) -> str:
 
 
 def _known(home: Path, pair: Chosen, done: progress.Progress) -> Verdict | None:
-    """The verdict on a file that has passed and is unchanged, as is its exercise."""
+    """The verdict on a file that was graded and is unchanged, as is its exercise."""
     entry = done.get(pair[0].part_id(pair[1]))
-    if entry is None or not entry.passed or entry.passed_sha256 != _digest(home, pair):
+    if entry is None or not (entry.passed or entry.failed_sha256):
         return None
-    return Verdict("passed", entry.headline)
+    digest = _digest(home, pair)
+    if entry.failed_sha256 == digest:
+        return Verdict("failed", entry.failed_headline)
+    return Verdict("passed", entry.headline) if entry.passed and entry.passed_sha256 == digest else None
 
 
 def _untouched(home: Path, pair: Chosen, file: Path) -> bool:

@@ -26,7 +26,7 @@ from typing import Any
 
 from labcode.errors import LabError
 from labcode.grading import jail, sealed
-from labcode.grading.records import Exercise, Part, Verdict
+from labcode.grading.records import Exercise, Part, Predicted, Verdict
 from labcode.store import repository_root
 
 _WIDTH = 100
@@ -37,7 +37,8 @@ _SCALES = {
     1e9: "a factor of 1,000,000,000: check the unit",
     100.0: "a factor of 100: a share, or percent?",
 }
-_NEAR = 4  # times the tolerance: read off too roughly
+_NEAR = 4  # times the tolerance: read off too roughly,
+_ROUGHLY = 0.15  # if it is no more than so much beside the right one, or twice the tolerance
 
 
 @dataclass(frozen=True)
@@ -100,11 +101,14 @@ class Number(Question):
     def near(self, right: Any, given: Any) -> str:
         """A wrong unit, a sign, or too rough a reading."""
         for factor, words in _SCALES.items():
+            if factor == 100 and self.unit not in ("", "%"):
+                continue  # no share in any form
             if right and any(math.isclose(given, right * s, rel_tol=0.05) for s in (factor, 1 / factor)):
                 return words
         if right and self.same(-right, given):
             return "the sign is the other way round"
-        if abs(given - right) <= _NEAR * self._allowed(right):
+        allowed = self._allowed(right)
+        if abs(given - right) <= min(_NEAR * allowed, max(2 * allowed, _ROUGHLY * abs(right))):
             return f"near, but not within {self._tolerance()}: read it off more closely"
         return ""
 
@@ -162,7 +166,8 @@ class Share(Number):
         """The other part, or too rough a reading."""
         if self.same(1 - right, given):
             return "this is the other part: 1 minus the share that was asked for"
-        return super().near(right, given) if abs(given - right) <= _NEAR * self.by else ""
+        close = max(2 * self.by, _ROUGHLY * abs(right))
+        return super().near(right, given) if abs(given - right) <= min(_NEAR * self.by, close) else ""
 
 
 @dataclass(frozen=True)
@@ -475,12 +480,19 @@ class Sheet:
     def _judged(self, given: Mapping[str, Any], answers: Answers) -> Verdict:
         right = answers.right
         bad = [one for one in self.questions if not one.same(right[one.key], given[one.key])]
-        score = self._score(given, right)
+        predicted = tuple(
+            self._predicted(one, right[one.key], given[one.key])
+            for one in self.questions
+            if isinstance(one, Interval)
+        )
+        score = sum(one.score for one in predicted) / len(predicted) if predicted else None
         if not bad:
             words = f"{len(self.questions)} answers" if len(self.questions) > 1 else "the answer is right"
             lines = [self._beside(one, right[one.key], given[one.key]) for one in self.questions]
             headline = f"passed: {words}" if score is None else f"passed: {words}, score {score:.2f} of 1"
-            return Verdict("passed", headline, (*filter(None, lines), *answers.notes), score)
+            return Verdict(
+                "passed", headline, (*filter(None, lines), *answers.notes), score, predictions=predicted
+            )
         lines = [f"{one.key}: {_brief(given[one.key])} is not right" for one in bad]
         told = {key: say for say, keys in self.mistaken(given, answers) for key in keys}
         for place, one in enumerate(bad):
@@ -488,7 +500,7 @@ class Sheet:
             lines[place] = f"{lines[place]}: {said}" if said else lines[place]
         count = f"{len(bad)} of {len(self.questions)} answers"
         verb = "is" if len(bad) == 1 else "are"
-        return Verdict("failed", f"{count} {verb} wrong", tuple(lines), score)
+        return Verdict("failed", f"{count} {verb} wrong", tuple(lines), score, predictions=predicted)
 
     def mistaken(self, given: Mapping[str, Any], answers: Answers) -> list[tuple[str, list[str]]]:
         """What misreadings say that fit every answer they would have given, and the keys they explain."""
@@ -503,9 +515,10 @@ class Sheet:
                 found.append((misreading.says, wrong))
         return found[::-1]  # the first that explains a key is told
 
-    def _score(self, given: Mapping[str, Any], right: Mapping[str, Any]) -> float | None:
-        scores = [q.score(right[q.key], given[q.key]) for q in self.questions if isinstance(q, Interval)]
-        return sum(scores) / len(scores) if scores else None
+    def _predicted(self, one: Interval, right: Any, given: Sequence[float]) -> Predicted:
+        low, high, measured = float(given[0]), float(given[1]), float(right)
+        met, score = one.same(right, given), one.score(right, given)
+        return Predicted(one.key, one.asks, low, high, measured, one.unit, met, score)
 
     def _beside(self, one: Question, right: Any, given: Any) -> str:
         if isinstance(one, Interval):

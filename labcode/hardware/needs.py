@@ -16,7 +16,7 @@ def unmet(needs: Iterable[str]) -> dict[str, str]:
     """The needs that this machine does not meet, each with why and what to do about it.
 
     Needs are ``gpu``, ``N gpus``, ``N GB`` (of one GPU's memory), ``nsys``, ``ncu``, ``nvcc``, ``counters``,
-    or the name of a Python package.
+    or the name of a Python package; for ``torch`` it is that for CUDA, for ``any torch`` either.
     """
     return {need: reason for need in needs if (reason := _reason(need)) is not None}
 
@@ -61,9 +61,9 @@ def _reason(need: str) -> str | None:
         elif need == "ncu":
             if find_ncu() is None:
                 return "needs ncu: not found; install Nsight Compute or set LABCODE_NCU to its path"
-        elif importlib.util.find_spec(need) is None:
-            package = _PACKAGES.get(need, need)
-            return f"needs the Python package {need}: not installed; `python -m pip install {package}`"
+        elif importlib.util.find_spec(name := need.removeprefix("any ")) is None:
+            package = _PACKAGES.get(name, name)
+            return f"needs the Python package {name}: not installed; `python -m pip install {package}`"
         elif need == "torch" and importlib.metadata.version(need).endswith("+cpu"):
             return "needs PyTorch for CUDA: this one is built for the CPU alone; install the CUDA build"
     except LabError as error:

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,29 @@ book.answer("limit", "memory" if time > 5 else "arithmetic")
 ```
 """
 )
+
+
+EXERCISES = {
+    "kind": "labcode-predictions",
+    "schema": 1,
+    "predictions": [
+        {
+            "id": "serving-ex61-a-token:a#fast_ms",
+            "page": "serving/decode",
+            "title": "serving-ex61a",
+            "question": "the time of a token",
+            "predicted": [1.0, 1.5],
+            "sure_percent": None,
+            "at": "2026-01-02T09:00:00+00:00",
+            "measured": 1.25,
+            "unit": "ms",
+            "machine": "",
+            "right": True,
+            "predicted_by_measured": None,
+            "score": 0.41,
+        }
+    ],
+}
 
 
 @pytest.mark.parametrize(
@@ -170,10 +194,11 @@ def test_the_script_judges_and_sums_up(tmp_path: Path) -> None:
     number = {"value": 2.0, "within": 1.5, "shown": "2.0×"}
     choice = {"value": None, "shown": "memory"}
     rows = [
-        {"part": "nsys", "right": False, "off": 4.0, "sure": 90},
-        {"part": "nsys", "right": False, "off": 0.5, "sure": 90},
-        {"part": "lm", "right": True, "off": None, "sure": 90},
-        {"part": "lm", "right": True, "off": 1.0, "sure": 50},
+        {"part": "nsys", "right": False, "off": 4.0, "sure": 90, "score": None},
+        {"part": "nsys", "right": False, "off": 0.5, "sure": 90, "score": None},
+        {"part": "lm", "right": True, "off": None, "sure": 90, "score": None},
+        {"part": "lm", "right": True, "off": 1.0, "sure": 50, "score": None},
+        {"part": "lm", "right": True, "off": None, "sure": None, "score": 0.5},
     ]
     cases = {"judged": [[number, 3], [number, 1.3], [choice, "memory"], [choice, "links"]], "rows": rows}
     (tmp_path / "cases.json").write_text(json.dumps(cases))
@@ -183,12 +208,13 @@ def test_the_script_judges_and_sums_up(tmp_path: Path) -> None:
     assert [one["right"] for one in found["judged"]] == [True, False, True, False]
     assert [one["off"] for one in found["judged"]] == [1.5, 0.65, None, None]
     told = found["summary"]
-    assert (told["all"]["count"], told["all"]["right"], told["factor"]) == (4, 2, 2.0)
+    assert (told["all"]["count"], told["all"]["right"], told["factor"]) == (5, 3, 2.0)
+    assert (told["all"]["asked"], told["all"]["sure"], told["score"]) == (4, 0.8, 0.5)
     assert (told["high"], told["low"]) == (1, 1)
     assert found["verdicts"] == ["too few to say", "overconfident by 57 points"]
     assert [(one["key"], one["count"], one["right"]) for one in told["byPart"]] == [
         ("nsys", 2, 0),
-        ("lm", 2, 2),
+        ("lm", 3, 3),
     ]
 
 
@@ -208,3 +234,21 @@ def test_in_a_browser_a_prediction_is_kept_and_can_be_forgotten(house, tab: Brow
         )
         assert "✗ not right" in tab.evaluate("document.querySelector('#predict-limit output').innerText")
         assert tab.evaluate("document.activeElement.tagName") == "OUTPUT"
+
+        tab.open(f"{address}/predictions.html")  # an exercise's predictions, from a file
+        for text in (json.dumps(EXERCISES), "[]"):
+            tab.evaluate(
+                "(() => { const input = document.querySelector('input[type=file]');"
+                "const given = new DataTransfer();"
+                f"given.items.add(new File([{json.dumps(text)}], 'mine.json')); input.files = given.files;"
+                "input.dispatchEvent(new Event('change')); })()"
+            )
+            told = "document.querySelector('.lab-predictions output').textContent"
+            says = "mine.json: no file of predictions." if text == "[]" else "1 predictions added."
+            until = time.monotonic() + 5
+            while tab.evaluate(told) != says and time.monotonic() < until:
+                time.sleep(0.02)
+            assert tab.evaluate(told) == says
+        shown = tab.evaluate("document.querySelector('.lab-predictions').innerText")
+        assert "1 of 2 right" in shown and "1 to 1.5\u202fms" in shown and "within, score 0.41" in shown
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth") is True

@@ -327,7 +327,7 @@ def test_a_torch_without_cuda_does_not_count(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(needs.importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(needs.importlib.metadata, "version", lambda name: "2.13.0+cpu")
     expected = "needs PyTorch for CUDA: this one is built for the CPU alone; install the CUDA build"
-    assert needs.unmet(["torch"]) == {"torch": expected}
+    assert needs.unmet(["torch", "any torch"]) == {"torch": expected}
     monkeypatch.setattr(needs.importlib.metadata, "version", lambda name: "2.13.0")
     assert needs.unmet(["torch"]) == {}
 

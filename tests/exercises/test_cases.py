@@ -214,3 +214,10 @@ def test_a_word_that_there_is_not_lists_those_there_are() -> None:
     assert f"likely:   'gapp' is none of: {listed}; did you mean 'gap'?" in found.judge(case, "gapp")
     assert not [line for line in found.judge(case, "stuck") if "is none of" in line], "there is such a word"
     assert task("lm-ex02a").words("most_expensive") == (), "names of kernels are no list"
+
+
+def test_what_is_wrong_in_each_of_several_answers_is_told_once() -> None:
+    right = {name: {"count": 3, "busy": 0.25, "bound": "CPU"} for name in ("a", "b")}
+    got = {name: {"count": 3, "busy": 25.0, "bound": "GPU"} for name in ("a", "b")}
+    said = "under 'a', 'b': under 'busy': this is in percent; a share runs from 0 to 1"
+    assert cases.generic(False, right, got) == said

@@ -131,3 +131,21 @@ def test_a_cuda_file_that_does_not_compile(tmp_path: Path) -> None:
     verdict = stopped.value.verdict
     assert (verdict.status, verdict.headline) == ("failed", "the file does not compile")
     assert any(line.startswith("c_answer.cu(") and "plam" in line for line in verdict.details)
+
+
+@pytest.mark.parametrize(
+    ("device", "time", "status", "said"),
+    [
+        ("cuda", 2.0, "passed", "✔ time: 0.2 × that of the slow loop (H200) (at most 0.333333 is asked for)"),
+        ("cuda", 4.0, "failed", "✘ time: 0.4 × that of the slow loop (H200) (at most 0.333333 is asked for)"),
+        ("cpu", 3.0, "passed", "✔ time: 0.3 × that of the slow loop (H200) (at most 0.5 is asked for)"),
+    ],
+)
+def test_decoding(monkeypatch: pytest.MonkeyPatch, device: str, time: float, status: str, said: str) -> None:
+    record = {"device": device, "name": "H200", "baseline_ms": 10.0, "learner_ms": time}
+    if device == "cuda":
+        record["roof_ms"] = 0.5
+    verdict = graded(monkeypatch, "serving-ex32c", record)
+    assert (verdict.status, verdict.details[0]) == (status, said)
+    if time == 2.0:
+        assert str(verdict.pace) == "5.00 × as fast as the slow loop, 0.25 of the roof (memory)"

@@ -213,7 +213,8 @@ def test_parts_for_a_gpu_are_not_run_without_one(short: str, monkeypatch: pytest
     for top in ("solutions", "exercises"):
         result = grade.grade(exercise, found, ROOT / top / exercise.path(found))
         assert result.status == "not run"
-        what = "2 GPUs" if "2 gpus" in found.needs else "a GPU"
+        what = "PyTorch (for the CPU is enough)" if "any torch" in found.needs else "a GPU"
+        what = "2 GPUs" if "2 gpus" in found.needs else what
         what += " and nvcc" if "nvcc" in found.needs and "nvcc" not in here else ""
         assert result.headline == f"not run: needs {what} (`labcode doctor` says what is missing)"
 

@@ -14,6 +14,7 @@ from labcode.grading.task import beside
 from tests.exercises.support import ROOT, part, solution
 
 TRAINING, REDUCTION, PIPELINE = "nsys-ex01c", "nsys-ex04c", "serving-ex34b"
+DECODING = "serving-ex32c"
 TRAINS = ROOT / "solutions/nsys/ex01_timeline_basics/c_harness.py"
 REDUCES = ROOT / "solutions/nsys/ex04_multi_gpu_timeline/c_harness.py"
 
@@ -96,6 +97,124 @@ def test_wrong_training_loops(training_here: Any, old: str, new: str, words: str
     assert old in source
     said = "\n".join(training_here(source.replace(old, new, 1))["wrong"])
     assert re.search(words, said, re.DOTALL), said
+
+
+@pytest.fixture
+def decoding_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Checks a decoding in this process, and times it once, all with a model that is tiny."""
+    import torch
+
+    from labcode.grading.harness import decoder
+
+    harness: Any = beside(*part(DECODING), "harness")
+    monkeypatch.setitem(sys.modules, "exercise", sys)
+    monkeypatch.setattr(harness, "ON_CPU", decoder.TINY)
+    monkeypatch.setattr(harness, "ROUNDS", 1)
+    monkeypatch.setattr(harness, "COUNT", 4)
+    threads = torch.get_num_threads()
+    yield lambda source: harness.measure(answer(tmp_path, source), 7, torch.device("cpu"))
+    torch.set_grad_enabled(True)
+    torch.set_num_threads(threads)
+
+
+def test_right_decodings(decoding_here: Any) -> None:
+    from labcode.grading.generate import starter
+
+    for source in (solution(DECODING), starter(solution(DECODING), "c_decoder.py")):
+        found = decoding_here(source)
+        assert (found["device"], found["name"]) == ("cpu", "on the CPU")
+        assert found["learner_ms"] > 0 and found["baseline_ms"] > 0
+
+
+def test_the_starter_has_the_model_that_is_measured_beside_it(tmp_path: Path) -> None:
+    import torch
+
+    from labcode.grading import worker
+    from labcode.grading.generate import starter
+    from labcode.grading.harness import decoder
+
+    own = worker.load(answer(tmp_path, starter(solution(DECODING), "c_decoder.py")))
+    weights = decoder.make(decoder.TINY, 3, torch.device("cpu"))
+    assert own["decode"](weights, [5, 6], 4) == decoder.decode(weights, [5, 6], 4)
+    assert own["VOCABULARY"] == decoder.VOCABULARY
+    made = own["make"](32, 2, 2, torch.device("cpu"))
+    assert [one.shape for one in made.layers[0]] == [one.shape for one in weights.layers[0]]
+    assert made.embedding.shape == weights.embedding.shape
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            "is_causal=len(x) > 1",
+            "is_causal=False",
+            "5 tokens of prompt: token .*each token of the prompt also sees those",
+        ),
+        (
+            "    wide, device =",
+            "    prompt = prompt[-1:]\n    wide, device =",
+            "likely: of the prompt only the last",
+        ),
+        (
+            "is_causal=len(x) > 1",
+            "is_causal=len(x) > 1, scale=1.0",
+            "scores are divided by the root of a head's width",
+        ),
+        ("(functional.rms_norm(x, wide, eps=1e-6) @ three)", "(x @ three)", "query, key and value come from"),
+        (
+            "held, len(prompt) + place)",
+            "held, len(prompt))",
+            "a token sees those of the prompt and itself, not",
+        ),
+        ("gelu(functional.rms_norm(x, wide, eps=1e-6)", "gelu((x)", "is what is widened"),
+        (
+            "int(token) for token in tokens.tolist()",
+            "token for token in tokens",
+            "return a list of Python num",
+        ),
+        (
+            "return [int(token)",
+            "return prompt + [int(token)",
+            "2 tokens, and 1 were asked for: the prompt is",
+        ),
+        ("range(count):", "range(count - 1):", "1 token of prompt: token 0 is 0, the likeliest is|token 5"),
+        (
+            "    wide, device =",
+            "    weights.embedding.mul_(1.001)\n    wide, device =",
+            "the weights were changed",
+        ),
+        ("int(token) for token", "int(token) + 4096 for token", "which the vocabulary lacks"),
+    ],
+)
+def test_wrong_decodings(decoding_here: Any, old: str, new: str, words: str) -> None:
+    from labcode.grading.harness.common import WrongAnswerError
+
+    model, sign, source = solution(DECODING).partition("def passed(")  # what is above stays with the learner
+    assert old in source
+    with pytest.raises(WrongAnswerError) as wrong:
+        decoding_here(model + sign + source.replace(old, new, 1))
+    said = "\n".join(wrong.value.args)
+    assert re.search(words, said, re.DOTALL), said
+
+
+def test_an_answer_cannot_slow_down_what_it_is_compared_with(
+    decoding_here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beside(*part(DECODING), "harness"), "SMALL", ((1, 1),))
+    slow = "from time import process_time\n"
+    slow += (
+        "def wait(x):\n    until = process_time() + 0.002\n    while process_time() < until:\n        pass\n"
+    )
+    source = (
+        solution(DECODING)
+        + slow
+        + "gelu = functional.gelu\nfunctional.gelu = lambda x: (wait(x), gelu(x))[1]\n"
+    )
+    kept = sys.modules["torch"].nn.functional.gelu
+    try:
+        assert decoding_here(source)["baseline_ms"] < 40
+    finally:
+        sys.modules["torch"].nn.functional.gelu = kept
 
 
 def test_an_error_of_the_program_itself_is_not_the_learners(tmp_path: Path) -> None:

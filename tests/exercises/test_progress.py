@@ -1,10 +1,12 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from labcode.grading import progress
 from labcode.grading.progress import FILE_NAME, PartProgress, graded, hinted, load, save
+from labcode.grading.records import Predicted
 
 
 def test_nothing_yet(tmp_path: Path) -> None:
@@ -23,6 +25,14 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == [FILE_NAME]
 
 
+def test_of_predictions_the_first_are_kept(tmp_path: Path) -> None:
+    one = Predicted("k", "how long", 1.0, 2.0, 1.5, "ms", True, 0.5, "2026-01-02T03:04:05+00:00")
+    done = graded({}, "x:a", True, "abc", score=0.5, predictions=(one,))
+    done = graded(done, "x:a", True, "abc", score=0.9, predictions=(replace(one, low=1.4),))
+    save(tmp_path, done)
+    assert load(tmp_path)[0]["x:a"].predictions == (one,)
+
+
 def test_a_part_that_passed_once_stays_passed() -> None:
     done = graded(graded({}, "x:a", True, "abc"), "x:a", False, "def")
     assert done["x:a"] == PartProgress(True, 2, 0, "abc")
@@ -39,6 +49,9 @@ def test_a_part_that_passed_once_stays_passed() -> None:
         '{"schema": 1}',
         '{"schema": 1, "parts": {"x:a": {"passed": "yes", "tries": 1, "hints": 0, "passed_sha256": ""}}}',
         '{"schema": 1, "parts": {"x:a": {"unknown": 1}}}',
+        '{"schema": 1, "parts": {"x:a": {"predictions": [{"key": "k"}]}}}',
+        '{"schema": 1, "parts": {"x:a": {"predictions": [{"key": "k", "asks": "", "low": "1", "high": 2.0, '
+        '"measured": 1.0, "unit": "", "right": true, "score": 0.5}]}}}',
         "\x00\x01",
     ],
 )

@@ -1,6 +1,7 @@
 import io
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from labcode.errors import LabError
-from labcode.grading import catalogue, execution, generate, grade, needs, progress, run
+from labcode.grading import catalogue, execution, generate, grade, needs, predictions, progress, run
 from labcode.grading.records import Exercise, Part, Verdict
 from tests.exercises.support import ROOT, WITH_GPU, WITHOUT_GPU, part
 
@@ -25,11 +26,12 @@ class Desk:
         self.home, self.out = home, io.StringIO()
         self.console = Console(file=self.out, width=200, force_terminal=False)
 
-    def __call__(self, *ids: str, reset: str | None = None, **flags: bool) -> int:
+    def __call__(self, *ids: str, reset: str | None = None, **flags: Any) -> int:
         self.out.truncate(0)
         self.out.seek(0)
         switches = {name: flags.get(name, False) for name in ("hint", "watch", "solutions")}
-        return run.main(list(ids), **switches, reset=reset, console=self.console, root=self.home)
+        files = {name: flags[name] for name in ("export", "beside") if name in flags}
+        return run.main(list(ids), **switches, **files, reset=reset, console=self.console, root=self.home)
 
     @property
     def text(self) -> str:
@@ -128,7 +130,8 @@ def test_the_list_grades_what_was_begun(desk: Desk, graded: list[str]) -> None:
     assert f"next: edit exercises/{NEXT.path(NEXT.parts[0])}" in desk.text, "which comes before it"
     done, _ = progress.load(desk.home)
     assert done["nsys-ex01-timeline-basics:a"].passed
-    assert done["nsys-ex01-timeline-basics:b"] == progress.PartProgress(False, 1, 0, "")
+    failed = done["nsys-ex01-timeline-basics:b"]
+    assert (failed.passed, failed.tries, failed.failed_headline) == (False, 1, "wrong")
     (desk.home / IDLE).write_text("broken again")
     assert desk() == 1
     assert "(an earlier version passed)" in desk.text
@@ -379,6 +382,20 @@ def test_what_has_passed_and_is_unchanged_is_not_graded_again(desk: Desk, graded
     assert graded == ["nsys-ex01a"] * 4, "who names a part has it graded"
 
 
+def test_what_has_failed_and_is_unchanged_is_not_graded_again_for_the_list(
+    desk: Desk, graded: list[str]
+) -> None:
+    file = desk.home / IDLE
+    file.write_text("wrong")
+    assert desk() == 1 and desk() == 1 and graded == ["nsys-ex01a"]
+    assert "nsys-ex01a  idle share and longest gaps: wrong" in desk.text
+    assert desk("nsys-ex01a") == 1 and graded == ["nsys-ex01a"] * 2, "who names a part has it graded"
+    file.write_text("PASS")
+    assert desk() == 0 and desk() == 0 and graded == ["nsys-ex01a"] * 3
+    file.write_text("wrong")
+    assert desk() == 1 and graded == ["nsys-ex01a"] * 4
+
+
 def test_a_part_that_is_put_back_is_open_again(desk: Desk, graded: list[str]) -> None:
     (desk.home / IDLE).write_text("PASS")
     assert desk() == 0
@@ -458,7 +475,26 @@ def test_of_predictions_the_first_counts(desk: Desk) -> None:
     file.write_text("vectorized_us = [180, 190]\nstrided = [20, 30]\n")
     assert desk("compute-ex61a") == 0
     assert f"the first prediction counts: {first:.2f} of 1" in desk.text
-    assert progress.load(desk.home)[0][exercise.part_id(found)].score == first
+    kept = progress.load(desk.home)[0][exercise.part_id(found)]
+    assert kept.score == first
+    assert [(one.key, one.low, one.high, one.right) for one in kept.predictions] == [
+        ("vectorized_us", 80.0, 90.0, False),
+        ("strided", 20.0, 30.0, True),
+    ]
+    assert all(one.at for one in kept.predictions)
+
+    file, theirs = desk.home / "mine.json", desk.home / "page.json"
+    assert desk("predict", export=file) == 0 and "mine.json: 2 predictions" in desk.text
+    of_a_page = replace(predictions.read(file)[0], id="nsys/a#x", title="A page", predicted=3.0, score=None)
+    predictions.write(theirs, [of_a_page, *predictions.read(file)])
+    assert desk(beside=theirs) == 0, "one's own are in it as well, and counted once"
+    assert "3 predictions (2 of exercises, 1 of pages); 1 right" in desk.text
+    assert "✘ A page: " in desk.text and "✔ compute-ex61a" in desk.text
+    for wrong in ({"hint": True}, {"watch": True}):
+        with pytest.raises(LabError, match="--export and --with go with nothing else, or with the kind: pre"):
+            desk(export=file, **wrong)
+    with pytest.raises(LabError, match="--export and --with go with nothing else"):
+        desk("nsys", beside=theirs)
 
 
 def test_the_model_of_a_sheet_is_what_it_computes(desk: Desk) -> None:

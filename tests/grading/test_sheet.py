@@ -114,6 +114,8 @@ def test_all_that_is_wrong_with_a_sheet_is_told_at_once(asked: Sheet) -> None:
         ({"step_ms": "12500"}, "step_ms: 12500 is not right: a factor of 1,000: check the unit"),
         ({"step_ms": "-12.5"}, "step_ms: -12.5 is not right: the sign is the other way round"),
         ({"step_ms": "14"}, "step_ms: 14 is not right: near, but not within 5 %: read it off more closely"),
+        ({"step_ms": "1250"}, "step_ms: 1250 is not right"),  # no share, so no percent
+        ({"step_ms": "10.4"}, "step_ms: 10.4 is not right"),  # a sixth beside it is not near
         ({"steps": "8"}, "steps: 8 is not right: one off: are the first and the last counted?"),
         ({"kernel": '"gemm"'}, 'kernel: "gemm" is not right: 2 names contain that: write more of it'),
         ({"kernel": '"sofmax"'}, 'kernel: "sofmax" is not right: no such name is in the capture'),

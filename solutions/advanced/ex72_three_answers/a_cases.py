@@ -10,10 +10,11 @@ def cases(rng: np.random.Generator) -> list[Case]:
     whole = 4 * int(rng.integers(100, 1000))
     made = {
         "all of it": (whole, whole, 0.25),
+        "nothing of it": (0, whole, 0.25),
+        "one of many": (1, whole, 0.25),
+        "just above": (whole // 4 + 1, whole, 0.25),
         "just below": (whole // 4 - 1, whole, 0.25),
         "at the threshold": (whole // 4, whole, 0.25),
-        "just above": (whole // 4 + 1, whole, 0.25),
-        "nothing of it": (0, whole, 0.25),
         "a threshold between two percent": (127, 1000, 0.125),
         "nothing was seen": (0, 0, 0.25),
         "a whole of one": (1, 1, 0.5),

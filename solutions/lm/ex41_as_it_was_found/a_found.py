@@ -7,7 +7,9 @@ The softmax of attention is not the one of the loss, which is a LogSoftMax.
 from labcode.grading.sheet import Answers, Count, Misreading, Share, Word
 
 QUESTIONS = (
-    Share("idle", "the share of the time, from the first operation to the last, in which nothing runs"),
+    Share(
+        "idle", "the share of the time, from the first operation to the last, in which nothing runs", by=0.003
+    ),
     Share("matmuls", "the share of all kernels' time that those of cuBLAS have (nvjet_…)"),
     Share("copies", "the share of all kernels' time that kernels with copy_kernel in their name have"),
     Count("softmaxes", "forward kernels of attention's softmax in a step"),

@@ -12,6 +12,7 @@ QUESTIONS = (
     Share(
         "busy",
         "the share of the time in which that other GPU runs something, from its first operation to its last",
+        by=0.005,
     ),
     Word(
         "cause",

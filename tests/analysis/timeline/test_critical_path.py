@@ -132,6 +132,19 @@ def test_a_copy_that_its_call_waits_for(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(("begins", "handed"), [(125, True), (126, False), (190, False)])
+def test_who_worked_for_less_than_half_of_a_pause_did_not_end_it(
+    begins: int, handed: bool, tmp_path: Path
+) -> None:
+    trace = Trace()
+    trace.op("aten::linear", 0, 40 * US)
+    launch(trace, ADD, 10, (30, 32))
+    trace.op("MmBackward0", begins * US, 210 * US, tid=BACKWARD)
+    launch(trace, GEMM, 195, (206, 207), tid=BACKWARD)
+    trace.op("aten::add_", 210 * US, 230 * US)
+    assert ("MmBackward0" in [name for _, name, _, _ in pieces(opened(trace, tmp_path))]) == handed
+
+
 def test_a_thread_that_another_one_set_going(tmp_path: Path) -> None:
     trace = Trace()
     trace.annotation("backward", 40 * US, 210 * US)

@@ -75,7 +75,9 @@ def test_the_kernel_that_comes_once_in_each_repetition_tells_the_period(tmp_path
     assert found_in(tmp_path, kernels=[]) is None
 
 
-def optimized(path: Path, dims: Any = ((8, 16), (16, 4)), types: Any = ("c10::Half",) * 2) -> Path:
+def optimized(
+    path: Path, dims: Any = ((8, 16), (16, 4)), types: Any = ("c10::Half",) * 2, looked_up: Any = ()
+) -> Path:
     """Three passes without ranges, each with a step of the optimizer, with shapes and a collective."""
     trace = traces.Trace()
     for number in range(3):
@@ -83,6 +85,11 @@ def optimized(path: Path, dims: Any = ((8, 16), (16, 4)), types: Any = ("c10::Ha
         item = trace.op("aten::mm", at, at + 40_000, dims=dims, types=types)
         call = trace.call("cudaLaunchKernel", at + 1_000, at + 2_000, external=item)
         trace.kernel(traces.GEMM, at + 5_000, at + 405_000, call, external=item)
+        for place, shapes in enumerate(looked_up):
+            begin = at + 420_000 + 20_000 * place
+            item = trace.op("aten::embedding", begin, begin + 10_000, dims=shapes)
+            call = trace.call("cudaLaunchKernel", begin + 1_000, begin + 2_000, external=item)
+            trace.kernel(traces.ADD, begin + 5_000, begin + 9_000, call, external=item)
         trace.annotation("Optimizer.step#SGD.step", at + 500_000, at + 600_000)
         item = trace.op("aten::add_", at + 510_000, at + 520_000)
         call = trace.call("cudaLaunchKernel", at + 511_000, at + 512_000, external=item)
@@ -96,6 +103,13 @@ def test_the_optimizer_ends_an_iteration_and_shapes_say_what_was_done(tmp_path: 
     assert found.table["duration_ns"].to_list()[:2] == [1_000_000, 1_000_000]
     assert found.work is not None and found.work.flops == 2 * 8 * 16 * 4
     assert np.isnan(found.work.tokens)
+
+
+def test_tokens_are_those_that_the_largest_table_is_asked_for(tmp_path: Path) -> None:
+    """Lookups of other shapes in it add up; those of positions, in a smaller table, do not count."""
+    looked_up = (((100, 8), (2, 6)), ((100, 8), (3, 2)), ((50, 8), (6,)))
+    found = iterations(open_trace(optimized(tmp_path, looked_up=looked_up)))
+    assert found is not None and found.work is not None and found.work.tokens == 18
 
 
 def test_shapes_that_are_none_say_nothing(tmp_path: Path) -> None:
