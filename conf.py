@@ -110,8 +110,10 @@ html_title = project
 html_logo = "book/_static/logo.svg"
 html_favicon = "book/_static/favicon.svg"
 html_static_path = ["book/_static"]
-html_css_files = ["custom.css", "icons.css", "search.css", "switches.css"]
-html_js_files = [(name, {"defer": "defer"}) for name in ("search.js", "pictures.js", "switches.js")]
+html_css_files = ["custom.css", "icons.css", "search.css", "switches.css", "terms.css"]
+html_js_files = [
+    (name, {"defer": "defer"}) for name in ("search.js", "pictures.js", "switches.js", "terms.js")
+]
 html_math_renderer = "mathml"
 html_show_sphinx = False
 html_copy_source = True

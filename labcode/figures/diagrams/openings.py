@@ -99,6 +99,10 @@ OPENINGS: dict[str, Rows] = {
         ("a call's row", _chain("start", "end", "correlationId: 812", "nameId: 9", role="launch")),
         ("StringIds", _chain("9: cudaLaunchKernel", "17: gemm_kernel", role="nvtx2")),
     ),
+    "compute/blackwell": (
+        ("Hopper", _chain("TMA: a tile", "128 threads: wgmma", "sums in registers", "the same: write")),
+        ("Blackwell", _chain("TMA: a tile", "1 thread: tcgen05", "sums in TMEM", "four warps: write")),
+    ),
     "compute/compute-metrics": (
         ("of all cycles", ((0, 10, "a warp is there", "nvtx1"),)),
         ("of these", ((0, 8, "one of its instructions could issue", "nvtx2"),)),
@@ -325,6 +329,25 @@ OPENINGS: dict[str, Rows] = {
         ("report 0", ((3, 5.4, "one all-reduce", "nccl"),)),
         ("report 1", ((5.2, 7.6, "the same one", "nccl"),)),
         ("report 2", ((1, 3.4, "the same one", "nccl"),)),
+    ),
+    "serving/prefill-decode": (
+        (
+            "prompt first",
+            (
+                *_repeated("token", "series3", 0, 1.15, length=1.1),
+                (2.3, 6.5, "somebody's long prompt", "kernel"),
+                *_repeated("token", "series3", 6.55, 7.7, 8.85, length=1.1),
+            ),
+        ),
+        (
+            "in chunks",
+            (
+                *_repeated("token", "series3", 0, 1.15, 3.65, 6.15, 8.65, length=1.1),
+                *_repeated("chunk", "kernel", 2.3, 4.8, 7.3, length=1.3),
+            ),
+        ),
+        ("prompt GPU", ((2.3, 6.5, "somebody's long prompt", "kernel"), (6.55, 8.15, "cache: ?", "p2p"))),
+        ("token GPU", _repeated("token", "series3", *(1.15 * n for n in range(8)), length=1.1)),
     ),
 }
 
