@@ -263,6 +263,7 @@ def check_look(folder: Path) -> list[str]:
     about answers that are far from the front page (`tests.book.clicks`).
     """
     from tests.book.check_layout import check_door, check_first_key, check_paper, check_switches
+    from tests.book.check_terms import check_terms
     from tests.book.clicks import check_tasks
 
     path = find_browser()
@@ -271,6 +272,8 @@ def check_look(folder: Path) -> list[str]:
     with served(folder) as host, browser(path) as chromium, new_tab(chromium) as tab:
         found = check_door(tab, host) + check_switches(tab, host, "nsys/timeline-basics.html")
         found += check_first_key(tab, host, "nsys/timeline-basics.html") + check_tasks(folder)
+        for address in (host, folder.resolve().as_uri()):
+            found += check_terms(tab, address, "nsys/patterns.html")
         return found + check_paper(tab, host, [page for page in pages if not page.startswith("_")])
 
 

@@ -99,6 +99,21 @@ OPENINGS: dict[str, Rows] = {
         ("a call's row", _chain("start", "end", "correlationId: 812", "nameId: 9", role="launch")),
         ("StringIds", _chain("9: cudaLaunchKernel", "17: gemm_kernel", role="nvtx2")),
     ),
+    "advanced/stats-command-line": (
+        (
+            "events",
+            (
+                (0, 1.5, "launch", "launch"),
+                (1.5, 4.2, "kernel", "kernel"),
+                (4.2, 6, "copy", "d2h"),
+                (6, 7.5, "launch", "launch"),
+                (7.5, 10, "kernel", "kernel"),
+            ),
+        ),
+        ("a sum", ((0, 10, "cudaLaunchKernel: calls, total, mean, median", "launch"),)),
+        ("another", ((0, 10, "the kernel's name: total, mean, median", "kernel"),)),
+        ("a third", ((0, 10, "copies to the host: total, mean, median", "d2h"),)),
+    ),
     "compute/blackwell": (
         ("Hopper", _chain("TMA: a tile", "128 threads: wgmma", "sums in registers", "the same: write")),
         ("Blackwell", _chain("TMA: a tile", "1 thread: tcgen05", "sums in TMEM", "four warps: write")),
@@ -118,6 +133,11 @@ OPENINGS: dict[str, Rows] = {
         ("shared memory", (*_repeated("block", "series2", 0, 3, length=3), (6, 10, "free", "idle"))),
         ("warp slots", (*_repeated("block", "series3", 0, 2.5, length=2.5), (5, 10, "free", "idle"))),
         ("block slots", (*_repeated("1", "series4", 0, 1, length=1), (2, 10, "free", "idle"))),
+    ),
+    "compute/nsight-compute": (
+        ("a kernel", ((0, 8, "its occupancy", "nvtx2"),)),
+        ("its twin", ((0, 2.6, "occupancy", "nvtx2"),)),
+        ("their times", ((0, 10, "?", WAITS),)),
     ),
     "compute/optimization-loop": (
         ("before", _chain("a belief", "a number", "one change", role="nvtx1")),
