@@ -115,8 +115,24 @@ OPENINGS: dict[str, Rows] = {
         ("a third", ((0, 10, "copies to the host: total, mean, median", "d2h"),)),
     ),
     "compute/blackwell": (
-        ("Hopper", _chain("TMA: a tile", "128 threads: wgmma", "sums in registers", "the same: write")),
-        ("Blackwell", _chain("TMA: a tile", "1 thread: tcgen05", "sums in TMEM", "four warps: write")),
+        (
+            "Hopper",
+            (
+                (0, 2.4, "TMA: a tile", "h2d"),
+                (2.5, 4.9, "128 threads: wgmma", "kernel"),
+                (5, 7.4, "sums in registers", "series1"),
+                (7.5, 9.9, "the same: write", "d2h"),
+            ),
+        ),
+        (
+            "Blackwell",
+            (
+                (0, 2.4, "TMA: a tile", "h2d"),
+                (2.5, 4.9, "1 thread: tcgen05", "kernel"),
+                (5, 7.4, "sums in TMEM", "improved"),
+                (7.5, 9.9, "four warps: write", "d2h"),
+            ),
+        ),
     ),
     "compute/compute-metrics": (
         ("of all cycles", ((0, 10, "a warp is there", "nvtx1"),)),

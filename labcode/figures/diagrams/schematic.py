@@ -309,7 +309,7 @@ def energy_by_clock() -> Figure:
         text(axes, right + 0.1, heights[-1], words)
     low = both.index(min(both))
     guide(axes, places[low], bottom - 1.32 * both[low], bottom)
-    text(axes, places[low], bottom - 1.32 * both[low] - 0.14, "least energy", align="center")
+    text(axes, places[low] + 0.07, bottom - 0.16, "least energy")
     text(axes, left + 0.06, 0.12, "energy for the same work", muted=True)
     text(axes, right, bottom + 0.15, "clock", align="right", muted=True)
     return figure
