@@ -142,3 +142,11 @@ latex_documents = [(root_doc, "profiling-lab.tex", project, author, "manual", Tr
 latex_use_xindy = False
 latex_domain_indices = False
 latex_show_urls = "footnote"
+latex_elements = {
+    "extraclassoptions": "openany",  # no empty pages before chapters
+    "preamble": r"""
+\makeatletter
+\AtBeginDocument{\spx@image@maxheight0.85\textheight} % below a tall figure its caption has room
+\makeatother
+""",
+}

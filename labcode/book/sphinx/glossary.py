@@ -179,7 +179,7 @@ def _read(app: Sphinx, doctree: nodes.document) -> None:
     page = app.env.current_document.docname
     if page == PAGE:
         draw_terms(doctree, _Files(Path(app.outdir).parent / OUTPUT_FOLDER, Path(app.srcdir)))
-    elif not page.startswith(_UNLINKED):
+    elif PAGE in app.env.found_docs and not page.startswith(_UNLINKED):
         link_terms(doctree, page)
 
 
