@@ -110,8 +110,10 @@ html_title = project
 html_logo = "book/_static/logo.svg"
 html_favicon = "book/_static/favicon.svg"
 html_static_path = ["book/_static"]
-html_css_files = ["custom.css", "icons.css", "search.css", "switches.css"]
-html_js_files = [(name, {"defer": "defer"}) for name in ("search.js", "pictures.js", "switches.js")]
+html_css_files = ["custom.css", "icons.css", "search.css", "switches.css", "terms.css"]
+html_js_files = [
+    (name, {"defer": "defer"}) for name in ("search.js", "pictures.js", "switches.js", "terms.js")
+]
 html_math_renderer = "mathml"
 html_show_sphinx = False
 html_copy_source = True
@@ -140,3 +142,11 @@ latex_documents = [(root_doc, "profiling-lab.tex", project, author, "manual", Tr
 latex_use_xindy = False
 latex_domain_indices = False
 latex_show_urls = "footnote"
+latex_elements = {
+    "extraclassoptions": "openany",  # no empty pages before chapters
+    "preamble": r"""
+\makeatletter
+\AtBeginDocument{\spx@image@maxheight0.85\textheight} % below a tall figure its caption has room
+\makeatother
+""",
+}

@@ -282,13 +282,17 @@ def check_look(folder: Path) -> list[str]:
     answers that are far from the front page (`tests.book.clicks`).
     """
     from tests.book.check_layout import check_door, check_first_key, check_switches
+    from tests.book.check_terms import check_terms
     from tests.book.clicks import check_tasks
 
     path = find_browser()
     assert path is not None
     with served(folder) as host, browser(path) as chromium, new_tab(chromium) as tab:
         found = check_door(tab, host) + check_switches(tab, host, "nsys/timeline-basics.html")
-        return found + check_first_key(tab, host, "nsys/timeline-basics.html") + check_tasks(folder)
+        found += check_first_key(tab, host, "nsys/timeline-basics.html") + check_tasks(folder)
+        for address in (host, folder.resolve().as_uri()):
+            found += check_terms(tab, address, "nsys/patterns.html")
+        return found
 
 
 def _shoot(tab: Browser, path: Path, width: int) -> None:

@@ -71,8 +71,9 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, builds_at_hand: Path)
     for name in ("logo.svg", "favicon.svg", *looks, "search.js", "pictures.js", "frames.js"):
         shutil.copy(REPOSITORY / "book" / "_static" / name, root / "book" / "_static" / name)
     (root / "book" / "references.bib").touch()
-    for path in (REPOSITORY / "book" / "_static").glob("switches.*"):
-        shutil.copy(path, root / "book" / "_static" / path.name)
+    for pattern in ("switches.*", "terms.*"):
+        for path in (REPOSITORY / "book" / "_static").glob(pattern):
+            shutil.copy(path, root / "book" / "_static" / path.name)
     write_page(root, "index", INDEX)
     write_page(root, "page", PAGE)
     write_page(root, "claims", "# All claims\n\n```{all-claims}\n```\n")

@@ -30,7 +30,8 @@ UNCHECKED = {
         (
             *("asynchronous_launch", "bf16_in_time", "bf16_ladder", "bottleneck_tree", "bucketed_overlap"),
             *("cache_pages", "paged_ladder", "shares"),
-            *("clusters_and_bulk_copies", "copy_engines", "double_buffer_in_time", "fp32_ladder"),
+            *("clusters_and_bulk_copies", "copy_engines", "double_buffer_in_time", "energy_by_clock"),
+            "fp32_ladder",
             *("groups_in_time", "host_timer_and_events", "ladder", "metric_anatomy", "nvtx_projection"),
             *("opening", "operands_of_tensor_cores", "ring_all_reduce", "schema", "streams_in_order"),
             *("swizzled_rows", "tensor_ladder", "the_way", "tiles", "tiles_of_a_product"),

@@ -31,6 +31,7 @@ from labcode.book.sphinx import (
     failing,
     folding,
     framing,
+    glossary,
     lighter,
     mathml,
     paper,
@@ -105,6 +106,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     framing.register(app)
     register_directives(app)
     roles.register(app)
+    glossary.register(app)
     teaching.register(app)
     calculator.register(app)
     predicting.register(app)

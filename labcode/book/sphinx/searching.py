@@ -21,6 +21,7 @@ from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.util import logging
 
 from labcode.book.sphinx.directives import stamp_box
+from labcode.book.sphinx.glossary import FOUND
 from labcode.book.sphinx.render import claim_box
 from labcode.outputs import whole
 
@@ -93,7 +94,7 @@ def page_of(name: str, doctree: nodes.document) -> Page:
     weight = next((weight for start, weight in _LISTS.items() if name.startswith(start)), 1.0)
     for link in doctree.findall(nodes.reference) if weight >= _TELLS else ():
         target = _target(name, link)
-        if target not in ("", name):
+        if target not in ("", name) and not _of_term(link):
             links.setdefault(target, {})[_said(link)] = None
     if sections:
         sections[0][0] = ""
@@ -187,6 +188,11 @@ def _target(page: str, link: nodes.reference) -> str:
         return ""
     path = posixpath.normpath(posixpath.join(posixpath.dirname(page), address.partition("#")[0]))
     return path.removesuffix(".html") if path.endswith(".html") else ""
+
+
+def _of_term(link: nodes.reference) -> bool:
+    """Whether the book itself put the link there, at a term of the glossary."""
+    return any(FOUND in part["classes"] for part in link.findall(nodes.inline))
 
 
 def _said(link: nodes.reference) -> str:

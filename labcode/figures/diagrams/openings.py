@@ -99,6 +99,41 @@ OPENINGS: dict[str, Rows] = {
         ("a call's row", _chain("start", "end", "correlationId: 812", "nameId: 9", role="launch")),
         ("StringIds", _chain("9: cudaLaunchKernel", "17: gemm_kernel", role="nvtx2")),
     ),
+    "advanced/stats-command-line": (
+        (
+            "events",
+            (
+                (0, 1.5, "launch", "launch"),
+                (1.5, 4.2, "kernel", "kernel"),
+                (4.2, 6, "copy", "d2h"),
+                (6, 7.5, "launch", "launch"),
+                (7.5, 10, "kernel", "kernel"),
+            ),
+        ),
+        ("a sum", ((0, 10, "cudaLaunchKernel: calls, total, mean, median", "launch"),)),
+        ("another", ((0, 10, "the kernel's name: total, mean, median", "kernel"),)),
+        ("a third", ((0, 10, "copies to the host: total, mean, median", "d2h"),)),
+    ),
+    "compute/blackwell": (
+        (
+            "Hopper",
+            (
+                (0, 2.4, "TMA: a tile", "h2d"),
+                (2.5, 4.9, "128 threads: wgmma", "kernel"),
+                (5, 7.4, "sums in registers", "series1"),
+                (7.5, 9.9, "the same: write", "d2h"),
+            ),
+        ),
+        (
+            "Blackwell",
+            (
+                (0, 2.4, "TMA: a tile", "h2d"),
+                (2.5, 4.9, "1 thread: tcgen05", "kernel"),
+                (5, 7.4, "sums in TMEM", "improved"),
+                (7.5, 9.9, "four warps: write", "d2h"),
+            ),
+        ),
+    ),
     "compute/compute-metrics": (
         ("of all cycles", ((0, 10, "a warp is there", "nvtx1"),)),
         ("of these", ((0, 8, "one of its instructions could issue", "nvtx2"),)),
@@ -114,6 +149,11 @@ OPENINGS: dict[str, Rows] = {
         ("shared memory", (*_repeated("block", "series2", 0, 3, length=3), (6, 10, "free", "idle"))),
         ("warp slots", (*_repeated("block", "series3", 0, 2.5, length=2.5), (5, 10, "free", "idle"))),
         ("block slots", (*_repeated("1", "series4", 0, 1, length=1), (2, 10, "free", "idle"))),
+    ),
+    "compute/nsight-compute": (
+        ("a kernel", ((0, 8, "its occupancy", "nvtx2"),)),
+        ("its twin", ((0, 2.6, "occupancy", "nvtx2"),)),
+        ("their times", ((0, 10, "?", WAITS),)),
     ),
     "compute/optimization-loop": (
         ("before", _chain("a belief", "a number", "one change", role="nvtx1")),
@@ -325,6 +365,25 @@ OPENINGS: dict[str, Rows] = {
         ("report 0", ((3, 5.4, "one all-reduce", "nccl"),)),
         ("report 1", ((5.2, 7.6, "the same one", "nccl"),)),
         ("report 2", ((1, 3.4, "the same one", "nccl"),)),
+    ),
+    "serving/prefill-decode": (
+        (
+            "prompt first",
+            (
+                *_repeated("token", "series3", 0, 1.15, length=1.1),
+                (2.3, 6.5, "somebody's long prompt", "kernel"),
+                *_repeated("token", "series3", 6.55, 7.7, 8.85, length=1.1),
+            ),
+        ),
+        (
+            "in chunks",
+            (
+                *_repeated("token", "series3", 0, 1.15, 3.65, 6.15, 8.65, length=1.1),
+                *_repeated("chunk", "kernel", 2.3, 4.8, 7.3, length=1.3),
+            ),
+        ),
+        ("prompt GPU", ((2.3, 6.5, "somebody's long prompt", "kernel"), (6.55, 8.15, "cache: ?", "p2p"))),
+        ("token GPU", _repeated("token", "series3", *(1.15 * n for n in range(8)), length=1.1)),
     ),
 }
 

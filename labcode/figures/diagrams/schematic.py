@@ -18,7 +18,7 @@ from labcode.figures.diagrams.sketch import (
     text,
     time_axis,
 )
-from labcode.figures.style import TEXT_PT, current, styled
+from labcode.figures.style import NARROW_IN, TEXT_PT, current, is_narrow, page_width, styled
 
 LEFT, RIGHT = 1.3, 7.4
 
@@ -279,4 +279,37 @@ def nvtx_projection() -> Figure:
         axes, 4.45, 0.44, "the CPU has left both ranges before\nmost of their kernels have begun", muted=True
     )
     time_axis(axes, 2.5, LEFT + 0.35, RIGHT)
+    return figure
+
+
+@styled
+def energy_by_clock() -> Figure:
+    """Energy of a fixed amount of work by the clock it runs at: two parts that move apart, and their sum."""
+    width = NARROW_IN if is_narrow() else page_width()
+    figure, axes = canvas(2.35, width)
+    palette = current()
+    left, right, bottom = 0.35, width - (1.25 if is_narrow() else 2.1), 2.05
+    clocks = [0.3 + 0.7 * k / 60 for k in range(61)]
+    constant = [0.3 / clock for clock in clocks]
+    switching = [max(0.62, 0.2 + 0.8 * clock) ** 2 for clock in clocks]
+    both = [one + other for one, other in zip(constant, switching, strict=True)]
+    places = [left + 0.1 + (right - left - 0.1) * (clock - 0.3) / 0.7 for clock in clocks]
+    axes.plot([left, left, right + 0.1], [0.1, bottom, bottom], color=palette.line, linewidth=0.8)
+    for values, role, words in (
+        (both, "kernel", "both"),
+        (
+            switching,
+            "series3",
+            "switching:\nV² per operation" if is_narrow() else "switching: V² per operation",
+        ),
+        (constant, "idle", "idle power\n× time" if is_narrow() else "idle power × time"),
+    ):
+        heights = [bottom - 1.32 * value for value in values]
+        axes.plot(places, heights, color=palette.fill(role), linewidth=2, solid_capstyle="round")
+        text(axes, right + 0.1, heights[-1], words)
+    low = both.index(min(both))
+    guide(axes, places[low], bottom - 1.32 * both[low], bottom)
+    text(axes, places[low] + 0.07, bottom - 0.16, "least energy")
+    text(axes, left + 0.06, 0.12, "energy for the same work", muted=True)
+    text(axes, right, bottom + 0.15, "clock", align="right", muted=True)
     return figure

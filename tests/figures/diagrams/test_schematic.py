@@ -19,6 +19,7 @@ DRAWINGS = [
     schematic.bucketed_overlap,
     schematic.host_timer_and_events,
     schematic.nvtx_projection,
+    schematic.energy_by_clock,
     products.fp32_ladder,
     products.tiles_of_a_product,
     products.double_buffer_in_time,
