@@ -8,7 +8,7 @@ Perfetto's (`labcode.figures.timeline.perfetto`).
 
 import gzip
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -24,12 +24,12 @@ from labcode.figures.timeline.chrome_trace import write_chrome_trace
 from labcode.figures.timeline.perfetto import write_pftrace
 from labcode.figures.timeline.picture import timeline
 from labcode.figures.timeline.rows import Window
-from labcode.outputs import whole
-from labcode.reports import doing, expect, files_of, open_timeline
+from labcode.outputs import base_names, staged, whole
+from labcode.reports import TIMELINES, doing, expect, files_of, open_timeline
 from labcode.reports.power.log import open_log
 from labcode.reports.report import TimelineReport
 
-__all__ = ["SUFFIXES", "choose_window", "write_timeline"]
+__all__ = ["SUFFIXES", "choose_window", "export_traces", "write_timeline"]
 
 SUFFIXES = (".svg", ".html", ".pftrace", ".json")
 
@@ -47,6 +47,28 @@ def write_timeline(
     if scheduler is not None:
         expect(file, "timeline --scheduler", "ranks")
     return draw(file, output, window, scheduler)
+
+
+def export_traces(files: Sequence[Path], folder: Path, *, force: bool = False) -> list[Path]:
+    """Write all of each capture or trace as ``<capture>.pftrace`` into a folder: all files or none.
+
+    Raises `LabError` for files of another kind, one without events, or a file that exists (without
+    ``force``), and `InputError` for a capture that cannot be read.
+    """
+    if not files:
+        raise LabError("export: name at least one capture")
+    for file in files:
+        expect(file, "export --format pftrace", *TIMELINES)
+    targets = {file: f"{base}.pftrace" for file, base in base_names(files).items()}
+    with staged(folder, force=force, reads=[one for file in files for one in files_of(file)]) as work:
+        for file, name in targets.items():
+            with (
+                open_timeline(file, "export --format pftrace") as report,
+                (work / name).open("wb") as stream,
+            ):
+                if not write_pftrace(report, stream):
+                    raise LabError(f"{file}: no events to write; record some first")
+    return [folder / name for name in targets.values()]
 
 
 # ---- what formats declare: a file, where to write, a window, where a folder's reports are read
