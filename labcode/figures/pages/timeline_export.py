@@ -6,8 +6,11 @@ The suffix of the output decides: ``.svg`` a picture, ``.html`` a page to zoom a
 Perfetto's (`labcode.figures.timeline.perfetto`).
 """
 
+import functools
 import gzip
 import io
+import itertools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +20,7 @@ from labcode.analysis.timeline.windows import choose_window
 from labcode.errors import LabError
 from labcode.figures.charts.memory import write_memory_timeline
 from labcode.figures.charts.power import write_power
-from labcode.figures.pages.interactive import interactive_page
+from labcode.figures.pages.interactive import tiled_page
 from labcode.figures.pages.ranks import write_ranks
 from labcode.figures.style import render
 from labcode.figures.timeline.chrome_trace import write_chrome_trace
@@ -121,9 +124,9 @@ def _writer(output: Path) -> _Writer:
     name = output.name.lower()
     if name.endswith(".json.gz"):
         return _write_trace
-    writers = {
+    writers: dict[str, _Writer] = {
         ".svg": _write_picture,
-        ".html": _write_page,
+        ".html": functools.partial(_write_page, place=Path(os.path.realpath(output))),
         ".json": _write_trace,
         ".pftrace": _write_pftrace,
     }
@@ -140,8 +143,17 @@ def _write_picture(report: TimelineReport, window: Window, name: str, output: Pa
     output.write_bytes(render(lambda: timeline(report, window=window, title=name)))
 
 
-def _write_page(report: TimelineReport, window: Window, name: str, output: Path) -> None:
-    output.write_bytes(interactive_page(report, window=window, title=name).encode())
+def _write_page(report: TimelineReport, window: Window, name: str, output: Path, *, place: Path) -> None:
+    """The page; of more events than it can hold with a folder of the same name beside its ``place``."""
+    folder = place.with_suffix(".tiles")
+    page, files = tiled_page(report, folder.name, window=window, title=name)
+    output.write_bytes(page.encode())
+    first = next(files, None)
+    if first is None:
+        return
+    with staged(folder, force=place.exists()) as work:
+        for name, text in itertools.chain([first], files):
+            (work / name).write_text(text, encoding="ascii")
 
 
 def _write_trace(report: TimelineReport, window: Window, name: str, output: Path) -> None:
