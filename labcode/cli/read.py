@@ -325,6 +325,8 @@ def timeline(
 ) -> None:
     """Draw the timeline: a picture, an interactive page, or a Chrome trace for Perfetto.
 
+    Beside a page of more than 500,000 events a folder X.tiles is written, which it loads from.
+
     Of a history of PyTorch's allocator (.memory.json, .memory.json.xz): what was in use, as a picture (.svg);
     of a power log (.power.json): power over time, the same; of a folder with a report for each rank: what
     each did when, the same.
