@@ -127,7 +127,7 @@ def test_memory_histories(trace: Path, tmp_path: Path) -> None:
         (
             ("diagnose", path),
             "a history of the allocator; `labcode diagnose` reads .sqlite or .json or .ncu-rep or "
-            ".power.json and not this",
+            ".power.json or .pftrace and not this",
         ),
         (("compare", path, trace), "a history of the allocator; `labcode compare` reads "),
     ):

@@ -111,11 +111,18 @@ def stats(
 def export(
     files: Annotated[
         list[Path],
-        typer.Argument(help="Exports of nsys (.sqlite, .sqlite.xz, .nsys.xz), or .nsys-rep."),
+        typer.Argument(
+            help="Exports of nsys (.sqlite, .sqlite.xz, .nsys.xz), or .nsys-rep; for pftrace also traces."
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write.")],
     output_format: Annotated[
-        str, typer.Option("--format", "-f", help="csv or parquet: the reader's tables; sqlite: the export.")
+        str,
+        typer.Option(
+            "--format",
+            "-f",
+            help="csv or parquet: the reader's tables; sqlite: the export; pftrace: a trace for Perfetto.",
+        ),
     ] = "csv",
     table: Annotated[
         list[str] | None, typer.Option("--table", help="Only this table of the reader; may be repeated.")
@@ -123,6 +130,14 @@ def export(
     force: Force = False,
 ) -> None:
     """Write the tables of captures to files; a report (.nsys-rep) is exported by nsys first."""
+    if output_format == "pftrace":
+        from labcode.figures.pages import timeline_export
+
+        if table:
+            raise LabError("export: --table chooses among the reader's tables; a trace holds all events")
+        for path in timeline_export.export_traces(files, output, force=force):
+            typer.echo(str(path))
+        return
     from labcode.reports.nsys import export as nsys_export
 
     for file in files:
@@ -309,6 +324,8 @@ def timeline(
     force: Force = False,
 ) -> None:
     """Draw the timeline: a picture, an interactive page, or a Chrome trace for Perfetto.
+
+    Beside a page of more than 500,000 events a folder X.tiles is written, which it loads from.
 
     Of a history of PyTorch's allocator (.memory.json, .memory.json.xz): what was in use, as a picture (.svg);
     of a power log (.power.json): power over time, the same; of a folder with a report for each rank: what

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from labcode.reports.power.log import PowerLog
     from labcode.reports.report import TimelineReport
 
-Kind = Literal["nsys", "kineto", "ncu", "memory", "power", "ranks"]
+Kind = Literal["nsys", "kineto", "ncu", "memory", "power", "ranks", "perfetto"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +130,21 @@ def _declared(kind: Kind) -> Format:
                 scrub="labcode.capture.torch_profile:scrub_file",
                 facts="labcode.reports.facts:TRACES",
             )
+        case "perfetto":
+            return Format(
+                what="a trace in Perfetto's format",
+                suffixes=(".pftrace", ".perfetto-trace", ".pftrace.gz", ".perfetto-trace.gz"),
+                ranges="range",
+                stats="labcode.analysis.stats.perfetto:SHELF",
+                export=None,
+                diagnose="labcode.analysis.rules.driver:run_on_timeline",
+                compare="labcode.analysis.compare.driver:run",
+                timeline="labcode.figures.pages.timeline_export:draw_timeline",
+                flame="labcode.figures.pages.flame:write_flame",
+                roofline=None,
+                scrub=None,
+                facts="labcode.reports.facts:TRACES",
+            )
         case "ranks":
             return Format(
                 what="a folder of reports, one a rank",
@@ -153,12 +168,13 @@ _BY_NAME: tuple[Kind, ...] = (
     "ncu",
     "memory",
     "power",
+    "perfetto",
     "kineto",
     "ranks",
 )  # the first whose suffix fits
 FORMATS: dict[Kind, Format] = {kind: _declared(kind) for kind in _BY_NAME}
 TOGETHER = 8  # traces that are opened as one report; a folder of more is taken rank by rank
-TIMELINES: tuple[Kind, ...] = ("nsys", "kineto")  # which say what happened when
+TIMELINES: tuple[Kind, ...] = ("nsys", "kineto", "perfetto")  # which say what happened when
 FOLDERS: tuple[Kind, ...] = ("ranks",)  # which hold a report for each rank
 METERED: tuple[Kind, ...] = ("power",)  # which say what was drawn, and of no work
 _OF_RANKS: tuple[Kind, ...] = ("nsys", "kineto", "power")
@@ -186,7 +202,7 @@ def kind_of(path: Path) -> Kind:
     A folder of up to `TOGETHER` traces is of their kind, for they are opened as one report.
 
     What has none of the suffixes is taken for a capture of nsys, whose reader says what else it is. Raises
-    `InputError` for the averages that are kept beside a trace, and for traces in Perfetto's own format.
+    `InputError` for the averages that are kept beside a trace.
     """
     name = path.name.lower()
     if path.is_dir():
@@ -194,11 +210,6 @@ def kind_of(path: Path) -> Kind:
         return "kineto" if kind == "kineto" and len(files) <= TOGETHER else "ranks"
     if name.endswith((".averages.json", ".averages.json.gz")):
         raise InputError(f"{path}: averages of a trace, not the trace; name the .trace.json.gz beside it")
-    if name.endswith((".pftrace", ".perfetto-trace")):
-        raise InputError(
-            f"{path}: a trace in Perfetto's format, which is written here and not read; open it at "
-            "ui.perfetto.dev, or name the capture that it was made of"
-        )
     return next((kind for kind, one in FORMATS.items() if name.endswith(one.suffixes)), "nsys")
 
 
@@ -286,7 +297,7 @@ def open_launches(path: Path) -> NcuReport:
 
 
 def open_timeline(path: Path, command: str) -> TimelineReport:
-    """Open a capture of nsys or a trace of torch.profiler, for a command that takes either."""
+    """Open a capture of nsys, a trace of torch.profiler or of Perfetto, for a command that takes any."""
     return _timeline(path, expect(path, command, *TIMELINES))
 
 
@@ -295,6 +306,10 @@ def _timeline(path: Path, kind: Kind) -> NsysReport | KinetoReport:
         from labcode.reports.kineto.report import open_trace
 
         return open_trace(path)
+    if kind == "perfetto":
+        from labcode.reports.perfetto.report import open_pftrace
+
+        return open_pftrace(path)
     from labcode.reports.nsys.report import open_report
 
     return open_report(path)

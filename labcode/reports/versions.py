@@ -50,6 +50,12 @@ VERSIONS: tuple[Read, ...] = (
         f"schema {NEWEST_SCHEMA + 1}: read with a warning; unknown events and members are left out",
     ),
     Read(
+        "Perfetto: .pftrace",
+        "track events and their descriptors, as of 2025",
+        "nothing: fields have numbers",
+        "read; packets and fields that are not known are counted and left out",
+    ),
+    Read(
         "PyTorch's allocator: .memory.json",
         f"schemas up to {SCHEMA}",
         "schema in the file",

@@ -75,6 +75,7 @@ def _pairs() -> Iterator[Pair]:
     for name, generate in (
         ("nsys", formats.nsys),
         ("kineto", formats.kineto),
+        ("perfetto", formats.pftrace),
         ("memory", formats.memory),
         ("power", formats.power_log),
         ("ncu", formats.ncu),
@@ -112,7 +113,12 @@ def _pairs() -> Iterator[Pair]:
         )
         yield Pair(f"{name}:scrub", _reads(generate, "scrub", "FILE", "||-oOUT/a", "--review"), count // 2)
         yield Pair(f"{name}:compare", _two(generate, "compare", "FIRST", "SECOND", *shown, *here), count // 2)
-    for name, generate in (("nsys", formats.nsys), ("kineto", formats.kineto), ("other", formats.other)):
+    for name, generate in (
+        ("nsys", formats.nsys),
+        ("kineto", formats.kineto),
+        ("perfetto", formats.pftrace),
+        ("other", formats.other),
+    ):
         yield Pair(
             f"{name}:flame",
             _reads(
@@ -127,7 +133,7 @@ def _pairs() -> Iterator[Pair]:
         )
         yield Pair(
             f"{name}:export",
-            _reads(generate, "export", "FILE", "-o", "OUT", "-f", "csv||parquet||sqlite"),
+            _reads(generate, "export", "FILE", "-o", "OUT", "-f", "csv||parquet||sqlite||pftrace"),
             DEAR,
         )
         yield Pair(f"{name}:list", _reads(generate, "stats", "--list", "FILE"), DEAR)

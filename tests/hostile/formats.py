@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from tests.hostile.values import HUGE, NUMBERS, TEXTS, as_json, changed, damaged, weird
-from tests.support import gpu_metrics, histories, memory_usage, power, ranks, stacks, traces
+from tests.support import gpu_metrics, histories, memory_usage, pftraces, power, ranks, stacks, traces
 from tests.support import ncu as golden
 from tests.support.random_export import make_random_export
 from tests.support.sets import make_set
@@ -158,6 +158,46 @@ def kineto(rng: random.Random, folder: Path, name: str = "run.trace.json") -> Pa
             if isinstance(event.get("args"), dict) and rng.random() < 0.5:
                 event["args"][rng.choice(list(event["args"]) or ["a"])] = weird(rng)
     return _written(rng, folder, name + rng.choice(("", "", ".gz")), trace)
+
+
+@functools.cache
+def _pftrace() -> bytes:
+    import tempfile
+
+    from labcode.figures.timeline.perfetto import write_pftrace
+    from labcode.reports.kineto.report import open_trace
+
+    with tempfile.TemporaryDirectory() as folder:
+        written = BytesIO()
+        with open_trace(traces.training(Path(folder), steps=2, layers=1)[0]) as report:
+            write_pftrace(report, written)
+    return written.getvalue()
+
+
+def pftrace(rng: random.Random, folder: Path) -> Path:
+    """A trace of Perfetto with other lengths, numbers, texts and packets."""
+    data = bytearray(_pftrace() if rng.random() < 0.7 else pftraces.rocprof())
+    for _ in range(rng.choice((0, 1, 1, 3, 30))):
+        at = rng.randrange(len(data))
+        put = rng.choice((b"\xff" * 9 + b"\x01", b"\0", rng.randbytes(4), b"\x0a", b"\x0b", b"\x80" * 12))
+        data[at : at + rng.choice((1, 1, len(put)))] = put
+    more = []
+    for _ in range(rng.choice((0, 0, 3, 20))):
+        text, number = rng.choice(TEXTS), int(rng.choice([n for n in NUMBERS if isinstance(n, int)]))
+        kind = rng.choice((0, 1, 1, 2, 3, 4, 99))
+        category = rng.choice(("kernel", "nvtx", "api", "memcpy", "graph", "cpu_instant_event", text))
+        argument = (
+            rng.choice(("grid", "bytes", "stream", "device", "correlation", text)),
+            rng.choice((text, number)),
+        )
+        event = pftraces.event(number, kind, rng.choice((1, 2, 20, number)), text, category, argument)
+        track = pftraces.track(rng.choice((1, 2, 20)), text, rng.choice((1, 2, 20, number)))
+        more.append(rng.choice((event, event, track, pftraces.packed(event, track), rng.randbytes(20))))
+    made = bytes(data) + pftraces.trace(*more) if rng.random() < 0.5 else pftraces.trace(*more) + bytes(data)
+    path = folder / ("run.pftrace" + rng.choice(("", "", ".gz")))
+    made = gzip.compress(made, 1) if path.suffix == ".gz" else made
+    path.write_bytes(damaged(rng, made) if rng.random() < 0.2 else made)
+    return path
 
 
 def memory(rng: random.Random, folder: Path) -> Path:
@@ -357,6 +397,7 @@ def other(rng: random.Random, folder: Path) -> Path:
             "run.ncu-rep",
             "run.trace.json",
             "run.trace.json.gz",
+            "run.pftrace",
             "run.memory.json",
             "run.power.json",
             "run.nsys-rep",

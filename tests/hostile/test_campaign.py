@@ -8,7 +8,7 @@ from tests.hostile.__main__ import ready
 from tests.hostile.campaign import FOUND, PAIRS, Pair
 
 SAMPLE = 8  # cases of a pair, a third of those where each starts a process
-DEAR = ("ncu:", "tools:", "ranks:", "sets:list", "outputs:full", "nsys:page", "kineto:page")
+DEAR = ("ncu:", "tools:", "ranks:", "sets:list", "outputs:full", "nsys:page", "kineto:page", "perfetto:")
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -52,7 +52,7 @@ def test_the_table_of_versions_says_what_the_readers_do() -> None:
     assert schema.check_version(later, "", "x") != []
     with pytest.raises(InputError, match="is newer than this version of labcode knows"):
         schema.check_version(schema.SchemaVersion(schema.MAJOR + 1, 0), "", "x")
-    assert len(rows) == 5 and all(row.versions and row.told_by and row.newer for row in rows.values())
+    assert len(rows) == 6 and all(row.versions and row.told_by and row.newer for row in rows.values())
 
 
 def test_a_trace_of_a_newer_schema_is_read_with_a_warning(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from tests.support import exports, histories, ncu, traces
         *[("a.power.json", "power"), ("A.POWER.JSON.XZ", "power")],
         *[("a.memory.json", "memory"), ("a.memory.json.xz", "memory"), ("a.memory.json.gz", "memory")],
         ("a.pickle", "memory"),
+        *[("a.pftrace", "perfetto"), ("A.PFTRACE.GZ", "perfetto"), ("a.perfetto-trace", "perfetto")],
     ],
 )
 def test_kinds_by_name(name: str, kind: str) -> None:
@@ -34,14 +35,6 @@ def test_kinds_by_name(name: str, kind: str) -> None:
 def test_averages_are_no_trace() -> None:
     with pytest.raises(InputError, match=r"averages of a trace, not the trace; name the \.trace\.json"):
         kind_of(Path("a.averages.json"))
-
-
-@pytest.mark.parametrize("name", ["a.pftrace", "A.PFTRACE", "a.perfetto-trace"])
-def test_traces_of_perfetto_are_written_not_read(name: str) -> None:
-    with pytest.raises(
-        InputError, match=r"a trace in Perfetto's format.*name the capture that it was made of"
-    ):
-        kind_of(Path(name))
 
 
 def test_a_command_says_what_it_reads_and_what_reads_the_file() -> None:

@@ -187,7 +187,7 @@ def unit_of(key: Key) -> str:
 def read(paths: Sequence[Path], *, scheduler: str | None = None) -> list[Measured]:
     """The runs in some files or folders; `LabError` for those of which more than two are not compared."""
     kinds: list[Kind] = [
-        reports.expect(path, "compare (of more than two)", "nsys", "kineto", "power", "ranks")
+        reports.expect(path, "compare (of more than two)", "nsys", "kineto", "perfetto", "power", "ranks")
         for path in paths
     ]
     found: dict[Path, Measured] = {}

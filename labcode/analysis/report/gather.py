@@ -100,6 +100,14 @@ _REPORTS: Mapping[Kind, Mapping[str, tuple[tuple[str, str], ...]]] = {
         ),
         "communication": (("comm_overlap", "Communication behind computing"),),
     },
+    "perfetto": {
+        "kernels": (("kernel_sum", "Kernels by name, the most time first"),),
+        "calls": (
+            ("launch_stats", "What launching cost"),
+            ("idle_breakdown", "Idle time of streams by cause"),
+        ),
+        "counters": (("memory_bandwidth", "Bandwidth of copies and memsets over time, by direction"),),
+    },
     "ncu": {
         "launches": (
             ("speed_of_light", "Share of the peak"),
@@ -193,7 +201,8 @@ def _open(files: Sequence[Path], stack: ExitStack) -> dict[Kind, list[Any]]:
             raise LabError(f"{path}: named twice; name each file once")
         seen.add(real)
         opened.setdefault(reports.kind_of(path), []).append(_opened(path, stack))
-    return {kind: opened[kind] for kind in ("nsys", "kineto", "ncu", "memory", "power") if kind in opened}
+    order: tuple[Kind, ...] = ("nsys", "kineto", "perfetto", "ncu", "memory", "power")
+    return {kind: opened[kind] for kind in order if kind in opened}
 
 
 def _opened(path: Path, stack: ExitStack) -> Any:
@@ -570,6 +579,7 @@ def _changed_energy(before: PowerLog, after: PowerLog) -> tuple[tuple[str, ...],
 _CHANGED: dict[Kind, Callable[..., tuple[tuple[str, ...], tuple[Shown, ...]]]] = {
     "nsys": _changed_timeline,
     "kineto": _changed_timeline,
+    "perfetto": _changed_timeline,
     "ncu": _changed_launches,
     "power": _changed_energy,
 }

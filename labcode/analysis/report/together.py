@@ -72,11 +72,11 @@ def by_range(opened: Opened) -> tuple[pd.DataFrame, list[str]]:
     """
     parts: list[Any] = []
     notes: list[str] = []
-    timelines = {kind: opened[kind][0] for kind in TIMELINES if opened.get(kind)}
+    timelines = dict([(kind, opened[kind][0]) for kind in TIMELINES if opened.get(kind)][:2])
     if not timelines or len(timelines) + len(opened.get("power", ())) < 2:
         return pd.DataFrame(), notes
-    for kind, report in timelines.items():
-        prefix = "trace_" if len(timelines) > 1 and kind == "kineto" else ""
+    for place, report in enumerate(timelines.values()):
+        prefix = "trace_" if place else ""
         parts.append(spent(report, prefix))
     if opened.get("power"):
         from labcode.analysis.energy.ranges import NO_RANGE, clocks, per_range

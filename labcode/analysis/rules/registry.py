@@ -49,6 +49,7 @@ ANY = "timelines"  # the group that plug-ins and files of rules add to
 JUDGING: Mapping[Kind, tuple[str, ...]] = {
     "nsys": (ANY, "counters"),
     "kineto": ("kineto", ANY),
+    "perfetto": ("kineto", ANY),
     "ncu": ("ncu",),
     "memory": (),
     "power": ("power",),

@@ -3,7 +3,7 @@
   "use strict";
   const data = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
-  const { span, lanes, counters, labels, details } = data;
+  const { span, lanes, counters, tiles } = data;
   const LEAST_PX = 1, LABEL_PX = 34, CHAR_PX = 6.7, MOST_LABELS = 300, FAINT = 0.12;
   const COUNTER = 2, COUNTER_PX = 2;  // lanes of a counter; least width of one of its boxes
   const LANE_PX = 17, AXIS_PX = 30;
@@ -32,45 +32,149 @@
   const plotView = [...(view.roots ?? view)][0];
   const plot = plotView.model;
   const [store, boxes, texts, fills, inks] = plot.tags;
-  const { start, duration, role, label, detail } = store.data;
   const range = plot.x_range;
 
+  // ---- where events come from: the page itself, or tiles, files beside it that are loaded when they are drawn
+  // Events of a lane are sorted by start; `reach` is how far those up to each one extend.
+  function sourceOf(held) {
+    const { start, duration, first } = held;
+    const reach = new Float64Array(start.length);
+    for (let l = 0; l + 1 < first.length; l++) {
+      for (let i = first[l], far = -Infinity; i < first[l + 1]; i++) reach[i] = far = Math.max(far, start[i] + duration[i]);
+    }
+    return { count: null, covered: null, detail: null, ...held, reach, asked: "", flags: null };
+  }
+  const TYPES = { B: Uint8Array, H: Uint16Array, I: Uint32Array, d: Float64Array };
+  const unpack = (text) => new TYPES[text[0]](Uint8Array.from(atob(text.slice(1)), (c) => c.charCodeAt(0)).buffer);
+  function sourceOfTile(held) {
+    const told = { labels: held.labels, details: held.details };
+    for (const name of ["first", "start", "duration", "role", "label", "detail", "count", "covered"]) {
+      if (held[name]) told[name] = unpack(held[name]);
+    }
+    told.start = Float64Array.from(told.start, (at) => at + held.from);
+    return sourceOf(told);
+  }
+  const MOST_KEPT = 300;
+  const nodes = tiles ? tiles.nodes.map(([above, begin, end, pixel]) => ({ above, begin, end, pixel, parts: [] })) : [];
+  nodes.forEach((node, number) => { if (node.above >= 0) nodes[node.above].parts.push(number); });
+  const kept = new Map(), waiting = new Map();
+  let failed = "";
+  if (tiles) kept.set("0", sourceOfTile(tiles.root));
+  else {
+    const first = Uint32Array.from([...lanes.map((line) => line.first), lanes.length ? lanes[lanes.length - 1].last : 0]);
+    kept.set("0", sourceOf({ ...store.data, first, labels: data.labels, details: data.details }));
+  }
+  const whole = kept.get("0");
+  window.labTile = (name, held) => {
+    kept.set(name, name === "index" ? { ...held, name: unpack(held.name), tile: unpack(held.tile), count: unpack(held.count) } : sourceOfTile(held));
+    for (const old of kept.keys()) {
+      if (kept.size <= MOST_KEPT) break;
+      if (old !== "0" && old !== "index" && old !== name) kept.delete(old);
+    }
+  };
+  function load(name) {
+    if (kept.has(name)) return Promise.resolve(kept.get(name));
+    if (!waiting.has(name)) {
+      waiting.set(name, new Promise((resolve) => {
+        const script = document.createElement("script");
+        const done = () => { waiting.delete(name); script.remove(); resolve(kept.get(name)); redraw(); };
+        script.src = `${encodeURIComponent(tiles.folder)}/${name}.js`;
+        script.onload = done;
+        script.onerror = () => { failed = `${tiles.folder}/${name}.js is missing: keep that folder beside this page`; done(); };
+        document.head.append(script);
+      }));
+    }
+    return waiting.get(name);
+  }
+  // The tiles that are drawn of a part of the window: [source, begin, end], with those above in place of
+  // those that are still on their way.
+  function drawnOf(low, high, pixel, number = 0) {
+    const node = nodes[number], own = kept.get(String(number));
+    if (!node) return [[whole, low, high]];
+    if (!node.parts.length || node.pixel <= 1.5 * pixel) return [[own, node.begin, node.end]];
+    const found = [];
+    for (const part of node.parts) {
+      const { begin, end } = nodes[part];
+      if (end < low || begin > high) continue;
+      if (kept.has(String(part))) found.push(...drawnOf(low, high, pixel, part));
+      else {
+        if (!failed) load(String(part));
+        found.push([own, begin, end]);
+      }
+    }
+    return found;
+  }
+
   // ---- search
-  let wanted = null;      // for each label and detail: whether it matches
-  let matches = [];       // events that match, by time
+  let query = "";
+  let matches = [];       // events that match, by time; with tiles: tiles that have some, and how many before
+  let total = 0;
   let current = -1;
-  const isWanted = (i) => wanted[0][label[i]] | wanted[1][detail[i]];
-  function search(text) {
-    const query = text.trim().toLowerCase();
-    const flags = (list) => Uint8Array.from(list, (entry) => (entry.toLowerCase().includes(query) ? 1 : 0));
-    wanted = query ? [flags(labels), flags(details)] : null;
+  const flags = (list) => Uint8Array.from(list, (entry) => (entry.toLowerCase().includes(query) ? 1 : 0));
+  function wantedIn(source) {
+    if (source.asked !== query) {
+      source.asked = query;
+      source.flags = query ? [flags(source.labels), flags(source.details)] : null;
+    }
+    const found = source.flags;
+    return found && ((i) => found[0][source.label[i]] | (source.detail ? found[1][source.detail[i]] : 0));
+  }
+  function matchesIn(source, from = -Infinity) {
+    const wanted = wantedIn(source), found = [];
+    const named = tiles ? (i) => source.flags[0][source.label[i]] : wanted;
+    for (let i = 0; i < source.start.length; i++) if (source.start[i] >= from && named(i)) found.push(i);
+    return found.sort((a, b) => source.start[a] - source.start[b]);
+  }
+  async function search(text) {
+    const asked = query = text.trim().toLowerCase();
     matches = [];
+    total = 0;
     current = -1;
-    if (wanted) for (let i = 0; i < start.length; i++) if (isWanted(i)) matches.push(i);
-    matches.sort((a, b) => start[a] - start[b]);
+    if (query && tiles) {
+      const index = await load("index");
+      if (!index || asked !== query) return redraw();
+      const wanted = flags(index.labels), of = new Map();
+      for (let k = 0; k < index.name.length; k++) {
+        if (wanted[index.name[k]]) of.set(index.tile[k], (of.get(index.tile[k]) ?? 0) + index.count[k]);
+      }
+      for (const [tile, count] of [...of].sort((a, b) => nodes[a[0]].begin - nodes[b[0]].begin)) {
+        matches.push([tile, total]);
+        total += count;
+      }
+    } else if (query) {
+      matches = matchesIn(whole);
+      total = matches.length;
+    }
     tellFound();
     redraw();
   }
   function tellFound() {
-    const n = matches.length.toLocaleString("en-US");
-    $("found").textContent = !wanted ? "" : current < 0 ? `${n} found` : `${(current + 1).toLocaleString("en-US")} of ${n}`;
+    const n = total.toLocaleString("en-US");
+    $("found").textContent = failed || (!query ? "" : current < 0 ? `${n} found` : `${(current + 1).toLocaleString("en-US")} of ${n}`);
   }
-  function step(by) {
-    if (!matches.length) return;
-    current = current < 0 ? (by > 0 ? 0 : matches.length - 1) : (current + by + matches.length) % matches.length;
-    const i = matches[current], width = Math.min(range.end - range.start, Math.max(duration[i] * 12, 2000));
-    show(start[i] + duration[i] / 2 - width / 2, start[i] + duration[i] / 2 + width / 2);
+  async function step(by) {
+    if (!total) return;
+    current = current < 0 ? (by > 0 ? 0 : total - 1) : (current + by + total) % total;
     tellFound();
-    const line = lanes.find((l) => i >= l.first && i < l.last);
+    let source = whole, i = matches[current];
+    if (tiles) {
+      const asked = query, at = current;
+      const [tile, before] = matches.findLast(([, many]) => many <= at);
+      source = await load(String(tile));
+      if (!source || asked !== query || at !== current) return;
+      const { above, begin } = nodes[tile];
+      i = matchesIn(source, above >= 0 ? begin : -Infinity)[at - before];
+      if (i === undefined) return;
+    }
+    const { start, duration } = source;
+    const width = Math.min(range.end - range.start, Math.max(duration[i] * 12, 2000));
+    show(start[i] + duration[i] / 2 - width / 2, start[i] + duration[i] / 2 + width / 2);
+    const line = lanes[lineOf(source, i)];
     if (line.y < plot.y_range.end || line.y + 1 > plot.y_range.start) down(line.y - rows() / 2, true);
   }
 
   // ---- level of detail: the boxes of the visible span
-  // Events of a lane are sorted by start; `reach` is how far those up to each one extend.
-  const reach = new Float64Array(start.length);
-  for (const { first, last } of lanes) {
-    for (let i = first, far = -Infinity; i < last; i++) reach[i] = far = Math.max(far, start[i] + duration[i]);
-  }
+  const lineOf = ({ first }, i) => firstAfter(first, 0, first.length, i + 1) - 1;
   function firstAfter(values, low, high, limit) {
     while (low < high) {
       const middle = (low + high) >> 1;
@@ -78,57 +182,71 @@
     }
     return low;
   }
+  let drawn = [];         // sources with the part that each is drawn in
   const spent = new Float64Array(data.themes.light.fills.length);
   function visible(low, high, pixel) {
-    const out = { left: [], right: [], top: [], bottom: [], role: [], alpha: [], index: [], count: [] };
+    const out = { left: [], right: [], top: [], bottom: [], role: [], alpha: [], index: [], count: [], source: [] };
+    drawn = drawnOf(low, high, pixel);
+    const earliest = Math.min(...drawn.map(([, begin]) => begin));
     const named = { x: [], y: [], text: [], role: [] };
+    let number = 0;       // of the source
     const add = (y, x0, x1, kind, alpha, index, count) => {
       out.left.push(x0); out.right.push(x1); out.top.push(y + 0.06); out.bottom.push(y + 0.94);
       out.role.push(kind); out.alpha.push(alpha); out.index.push(index); out.count.push(count);
+      out.source.push(number);
     };
     const narrow = LEAST_PX * pixel;
     const above = plot.y_range.end, below = plot.y_range.start;
-    for (const { y, first, last } of lanes) {
-      if (y + 1 < above || y > below) continue;
-      let merged = -1;      // the last box of joined events
-      const stop = firstAfter(start, first, last, high);
-      let i = firstAfter(reach, first, last, low);
-      while (i < stop) {
-        if (duration[i] >= narrow) {
-          add(y, start[i], start[i] + duration[i], role[i], !wanted || isWanted(i) ? 1 : FAINT, i, 1);
-          const room = (Math.min(high, start[i] + duration[i]) - Math.max(low, start[i])) / pixel;
-          if (room >= LABEL_PX && (!wanted || isWanted(i)) && named.x.length < MOST_LABELS) {
-            const text = labels[label[i]], fits = Math.floor((room - 6) / CHAR_PX);
-            named.x.push(Math.max(low, start[i])); named.y.push(y + 0.52); named.role.push(role[i]);
-            named.text.push(text.length <= fits ? text : text.slice(0, Math.max(1, fits - 1)) + "…");
+    for (const [source, begins, ends] of drawn) {
+      const { start, duration, role, label, labels, reach, first, count, covered: spans } = source;
+      const wanted = wantedIn(source);
+      for (let line = 0; line < lanes.length; line++) {
+        const { y } = lanes[line];
+        if (y + 1 < above || y > below) continue;
+        let merged = -1;      // the last box of joined events
+        const stop = firstAfter(start, first[line], first[line + 1], tiles ? Math.min(high, ends) : high);
+        let i = firstAfter(reach, first[line], first[line + 1], tiles ? Math.max(low, begins) : low);
+        while (i < stop) {
+          if (tiles && begins > earliest && start[i] < begins) { i++; continue; }  // drawn with the part before
+          if (duration[i] >= narrow && !(count && count[i] > 1)) {
+            add(y, start[i], start[i] + duration[i], role[i], !wanted || wanted(i) ? 1 : FAINT, i, 1);
+            const room = (Math.min(high, start[i] + duration[i]) - Math.max(low, start[i])) / pixel;
+            if (room >= LABEL_PX && (!wanted || wanted(i)) && named.x.length < MOST_LABELS) {
+              const text = labels[label[i]], fits = Math.floor((room - 6) / CHAR_PX);
+              named.x.push(Math.max(low, start[i])); named.y.push(y + 0.52); named.role.push(role[i]);
+              named.text.push(text.length <= fits ? text : text.slice(0, Math.max(1, fits - 1)) + "…");
+            }
+            i++;
+            continue;
           }
-          i++;
-          continue;
-        }
-        // Narrow ones that begin within one pixel, as one box.
-        const begin = start[i], from = i;
-        let covered = 0, found = !wanted, most = 0, kind = role[i], end = begin;
-        spent.fill(0);
-        while (i < stop && duration[i] < narrow && start[i] < begin + pixel) {
-          covered += duration[i];
-          end = Math.max(end, start[i] + duration[i]);
-          spent[role[i]] += duration[i] + 1e-3;
-          if (spent[role[i]] > most) { most = spent[role[i]]; kind = role[i]; }
-          if (wanted && !found) found = isWanted(i) > 0;
-          i++;
-        }
-        const width = Math.max(pixel, end - begin);
-        const share = Math.max(0.3, Math.min(1, Math.round((covered / width) * 6) / 6));
-        const alpha = found ? (wanted ? 1 : share) : FAINT;
-        if (merged >= 0 && merged === out.left.length - 1 && out.role[merged] === kind && out.alpha[merged] === alpha
-            && begin - out.right[merged] < 0.3 * pixel) {
-          out.right[merged] = begin + width;
-          out.count[merged] += i - from;
-        } else {
-          merged = out.left.length;
-          add(y, begin, begin + width, kind, alpha, from, i - from);
+          // Narrow ones that begin within one pixel, as one box; so is each that is joined already.
+          const begin = start[i], from = i;
+          let covered = 0, found = !wanted, most = 0, kind = role[i], end = begin, many = 0;
+          spent.fill(0);
+          while (i < stop && (i === from || (duration[i] < narrow && start[i] < begin + pixel))) {
+            const mine = spans ? spans[i] : duration[i];
+            covered += mine;
+            many += count ? count[i] : 1;
+            end = Math.max(end, start[i] + duration[i]);
+            spent[role[i]] += mine + 1e-3;
+            if (spent[role[i]] > most) { most = spent[role[i]]; kind = role[i]; }
+            if (wanted && !found) found = wanted(i) > 0;
+            i++;
+          }
+          const width = Math.max(pixel, end - begin);
+          const share = Math.max(0.3, Math.min(1, Math.round((covered / width) * 6) / 6));
+          const alpha = found ? (wanted ? 1 : share) : FAINT;
+          if (merged >= 0 && merged === out.left.length - 1 && out.role[merged] === kind && out.alpha[merged] === alpha
+              && begin - out.right[merged] < 0.3 * pixel) {
+            out.right[merged] = begin + width;
+            out.count[merged] += many;
+          } else {
+            merged = out.left.length;
+            add(y, begin, begin + width, kind, alpha, from, many);
+          }
         }
       }
+      number++;
     }
     // Counters: boxes as high as the mean of the samples under them; index -1, -2 … tells which counter.
     counters.forEach(({ y, values, role: kind }, k) => {
@@ -142,7 +260,7 @@
         if (last !== null && last === mean) { out.right[out.right.length - 1] = (i + each) * part; continue; }
         last = mean;
         if (mean === null) continue;
-        add(y, i * part, (i + each) * part + 0.5 * pixel, kind, wanted ? FAINT : 1, -1 - k, mean);
+        add(y, i * part, (i + each) * part + 0.5 * pixel, kind, query ? FAINT : 1, -1 - k, mean);
         out.bottom[out.bottom.length - 1] = y + COUNTER - 0.06;
         out.top[out.top.length - 1] = y + COUNTER - 0.06 - (COUNTER - 0.2) * Math.min(mean, 100) / 100;
       }
@@ -163,6 +281,7 @@
       for (const name of ["left", "right", "top", "bottom", "role", "alpha"]) out[name] = Float64Array.from(out[name]);
       boxes.data = out;
       texts.data = named;
+      if (failed) tellFound();
       $("view").textContent = `${time(high - low)} from ${time(Math.max(0, low))}`;
     });
   }
@@ -209,10 +328,12 @@
   const pan = (share) => show(...[range.start, range.end].map((x) => x + share * (range.end - range.start)));
   const fit = () => show(0, span);
   function zoomTo(x, y) {
-    const line = lanes.find((l) => y >= l.y && y < l.y + 1);
-    if (!line) return zoom(0.5, x);
-    const i = firstAfter(reach, line.first, line.last, x);
-    if (i < line.last && start[i] <= x) show(start[i] - duration[i] * 0.1, start[i] + duration[i] * 1.1);
+    const line = lanes.findIndex((l) => y >= l.y && y < l.y + 1);
+    const [source] = drawn.find(([, begin, end]) => x >= begin && x < end) ?? [whole];
+    if (line < 0) return zoom(0.5, x);
+    const { start, duration, reach, first, count } = source;
+    const i = firstAfter(reach, first[line], first[line + 1], x);
+    if (i < first[line + 1] && start[i] <= x && !(count && count[i] > 1)) show(start[i] - duration[i] * 0.1, start[i] + duration[i] * 1.1);
     else zoom(0.5, x);
   }
   document.addEventListener("keydown", (event) => {
@@ -247,7 +368,9 @@
     if (!indices.length) { tip.style.display = "none"; return; }
     const at = indices[indices.length - 1];
     const i = boxes.data.index[at], count = boxes.data.count[at];
-    const line = i < 0 ? { track: "share of what the GPU can do, mean" } : lanes.find((l) => i >= l.first && i < l.last);
+    const [source] = drawn[boxes.data.source[at]] ?? [whole];
+    const { start, duration, label, labels, detail, details } = source;
+    const line = i < 0 ? { track: "share of what the GPU can do, mean" } : lanes[lineOf(source, i)];
     const rows = [];
     const row = (tag, name, text) => {
       const element = document.createElement(tag);
@@ -259,12 +382,12 @@
       row("b", "", `${counters[-1 - i].name}: ${count.toLocaleString("en-US", { maximumFractionDigits: 1 })} %`);
       row("div", "", `${time(boxes.data.right[at] - boxes.data.left[at])}, from ${time(boxes.data.left[at])}`);
     } else if (count > 1) {
-      row("b", "", `${count.toLocaleString("en-US")} events, the first: ${labels[label[i]]}`);
+      row("b", "", `${count.toLocaleString("en-US")} events, ${source.count ? "the longest" : "the first"}: ${labels[label[i]]}`);
       row("div", "", `within ${time(boxes.data.right[at] - boxes.data.left[at])}, from ${time(start[i])}; zoom in to tell them apart`);
     } else {
       row("b", "", labels[label[i]]);
       row("div", "", `${time(duration[i])}, from ${time(start[i])}`);
-      if (details[detail[i]]) row("div", "detail", details[detail[i]]);
+      if (detail && details[detail[i]]) row("div", "detail", details[detail[i]]);
     }
     row("div", "detail", line.track);
     tip.replaceChildren(...rows);
@@ -311,6 +434,6 @@
   addEventListener("message", (event) => {
     if (typeof event.data?.labFind === "string") search(event.data.labFind);
   });
-  window.labTimeline = { range, show, search, step, visible, boxes, zoomTo, span };
+  window.labTimeline = { range, show, search, step, visible, boxes, texts, zoomTo, span, kept, waiting };
   document.documentElement.dataset.ready = "true";
 })();

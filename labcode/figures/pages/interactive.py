@@ -11,10 +11,11 @@ viewer is no package, but it opens what `labcode.figures.timeline.chrome_trace` 
 A canvas does not redraw 100,000 boxes many times a second without a GPU, and Bokeh's WebGL mode is slower
 still where the GPU is emulated. So the page holds all events, but hands Bokeh those of the visible part only;
 events narrower than a pixel are drawn as one box a pixel whose opacity is the share of time they cover
-(``interactive.js``).
+(``interactive.js``). More than `MOST_EVENTS` lie in files beside the page, which it loads as it is zoomed
+(`labcode.figures.pages.tiles`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 from labcode.analysis.timeline import counters as counter_series
 from labcode.analysis.timeline.utilization import device_busy
 from labcode.errors import LabError, ToolError
+from labcode.figures.pages.tiles import Laid, Tiles, script
 from labcode.figures.style import DARK, LIGHT, ROLE_NAMES, Palette
 from labcode.figures.timeline.condense import assign_lanes
 from labcode.figures.timeline.groups import Report
@@ -37,7 +39,8 @@ from labcode.reports.marks import MEASURED
 from labcode.reports.report import CountedReport
 from labcode.show import LONGEST, byte_text, cut, html, number, one_line, page_data, whole_percent
 
-MOST_EVENTS = 500_000
+MOST_EVENTS = 500_000  # in a page; more of them lie in files beside it
+MOST_TILED = 8_000_000
 _DEEPEST = 12  # levels of nesting that have lanes of their own
 _AXIS_PX = 30  # as in interactive.js
 _MOST_PARTS = 4000  # of the window, each with a counter's mean
@@ -87,11 +90,59 @@ def interactive_page(
             title += (
                 f": {thinned.events:,} events, each of its own from {low:,.3f} to {high:,.3f} ms, else joined"
             )
-    events = _collect(report, shown)
+    events = _collect(report, shown, MOST_EVENTS)
     data = _document(events, report, shown)
     if view is not None:
         data["view"] = [view[0] - shown[0], view[1] - shown[0]]
     return assemble("interactive", title, data, count=f"{len(events.start):,}")
+
+
+def tiled_page(
+    report: Report, folder: str, *, window: Window | None = None, title: str = "Timeline"
+) -> tuple[str, Iterator[tuple[str, str]]]:
+    """The page, and the files beside it in ``folder``: names and texts, none where all fits into the page.
+
+    Raises `LabError` when the window holds no events or more than `MOST_TILED`; `ToolError` without Bokeh.
+    """
+    require_bokeh()
+    shown = window or report.window()
+    events = _collect(report, shown, MOST_TILED)
+    count = len(events.start)
+    if count <= MOST_EVENTS:
+        data = _document(events, report, shown)
+        return assemble("interactive", title, data, count=f"{count:,}"), iter(())
+    laid = Laid(
+        events.start,
+        events.duration,
+        events.lane,
+        events.role,
+        events.label,
+        events.detail,
+        events.labels,
+        events.details,
+        len(events.lanes),
+    )
+    tiles = Tiles(laid, float(max(shown[1] - shown[0], 1)))
+    held = list(tiles.all())
+    few = _Events(
+        **{name: getattr(events, name)[:0] for name in ("start", "duration", "lane", "label", "detail")},
+        role=events.role,
+        labels=[],
+        details=[],
+        lanes=events.lanes,
+        tracks=events.tracks,
+    )
+    data = _document(few, report, shown)
+    data["tiles"] = {"folder": folder, "nodes": tiles.nodes, "root": held[0], "count": count}
+    page = assemble("interactive", title, data, count=f"{count:,}")
+    return page, _files(tiles, held)
+
+
+def _files(tiles: Tiles, held: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """The index and each tile but the first, which lies in the page, as a file's name and text."""
+    yield "index.js", script("index", tiles.index())
+    for place, one in enumerate(held[1:], start=1):
+        yield f"{place}.js", script(str(place), one)
 
 
 def assemble(name: str, title: str, data: object, **texts: str) -> str:
@@ -138,7 +189,7 @@ def _own_file(name: str) -> str:
 # ---- the events
 
 
-def _collect(report: Report, window: Window) -> _Events:
+def _collect(report: Report, window: Window, most: int) -> _Events:
     """All events of the window as arrays."""
     columns: dict[str, list[Any]] = {
         name: [] for name in ("start", "end", "track", "role", "label", "detail")
@@ -152,9 +203,9 @@ def _collect(report: Report, window: Window) -> _Events:
             batch = Batch(batch.kind, events[kept], batch.tracks, batch.place[kept])
             events = batch.events
         count += len(events)
-        if count > MOST_EVENTS:
+        if count > most:
             raise LabError(
-                f"more than {MOST_EVENTS:,} events are too many for a page: choose a shorter window, "
+                f"more than {most:,} events are too many for a page: choose a shorter window, "
                 "or write a .json for Perfetto"
             )
         known = np.array([numbers.setdefault(t, len(numbers)) for t in batch.tracks] + [0], np.int64)
@@ -367,14 +418,18 @@ def _figure_item(
         {
             "start": events.start,
             "duration": events.duration,
-            "role": events.role.astype(np.uint8),
+            "role": events.role.astype(np.uint8)[: len(events.start)],
             "label": events.label.astype(np.int32),
             "detail": events.detail.astype(np.int32),
         },
         name="store",
     )
     boxes = ColumnDataSource(
-        {c: [] for c in ("left", "right", "top", "bottom", "role", "alpha", "index", "count")}, name="boxes"
+        {
+            column: []
+            for column in ("left", "right", "top", "bottom", "role", "alpha", "index", "count", "source")
+        },
+        name="boxes",
     )
     texts = ColumnDataSource({c: [] for c in ("x", "y", "text", "role")}, name="texts")
     plot = figure(

@@ -6,9 +6,12 @@ The suffix of the output decides: ``.svg`` a picture, ``.html`` a page to zoom a
 Perfetto's (`labcode.figures.timeline.perfetto`).
 """
 
+import functools
 import gzip
 import io
-from collections.abc import Callable, Iterator
+import itertools
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -17,19 +20,19 @@ from labcode.analysis.timeline.windows import choose_window
 from labcode.errors import LabError
 from labcode.figures.charts.memory import write_memory_timeline
 from labcode.figures.charts.power import write_power
-from labcode.figures.pages.interactive import interactive_page
+from labcode.figures.pages.interactive import tiled_page
 from labcode.figures.pages.ranks import write_ranks
 from labcode.figures.style import render
 from labcode.figures.timeline.chrome_trace import write_chrome_trace
 from labcode.figures.timeline.perfetto import write_pftrace
 from labcode.figures.timeline.picture import timeline
 from labcode.figures.timeline.rows import Window
-from labcode.outputs import whole
-from labcode.reports import doing, expect, files_of, open_timeline
+from labcode.outputs import base_names, staged, whole
+from labcode.reports import TIMELINES, doing, expect, files_of, open_timeline
 from labcode.reports.power.log import open_log
 from labcode.reports.report import TimelineReport
 
-__all__ = ["SUFFIXES", "choose_window", "write_timeline"]
+__all__ = ["SUFFIXES", "choose_window", "export_traces", "write_timeline"]
 
 SUFFIXES = (".svg", ".html", ".pftrace", ".json")
 
@@ -47,6 +50,28 @@ def write_timeline(
     if scheduler is not None:
         expect(file, "timeline --scheduler", "ranks")
     return draw(file, output, window, scheduler)
+
+
+def export_traces(files: Sequence[Path], folder: Path, *, force: bool = False) -> list[Path]:
+    """Write all of each capture or trace as ``<capture>.pftrace`` into a folder: all files or none.
+
+    Raises `LabError` for files of another kind, one without events, or a file that exists (without
+    ``force``), and `InputError` for a capture that cannot be read.
+    """
+    if not files:
+        raise LabError("export: name at least one capture")
+    for file in files:
+        expect(file, "export --format pftrace", *TIMELINES)
+    targets = {file: f"{base}.pftrace" for file, base in base_names(files).items()}
+    with staged(folder, force=force, reads=[one for file in files for one in files_of(file)]) as work:
+        for file, name in targets.items():
+            with (
+                open_timeline(file, "export --format pftrace") as report,
+                (work / name).open("wb") as stream,
+            ):
+                if not write_pftrace(report, stream):
+                    raise LabError(f"{file}: no events to write; record some first")
+    return [folder / name for name in targets.values()]
 
 
 # ---- what formats declare: a file, where to write, a window, where a folder's reports are read
@@ -99,9 +124,9 @@ def _writer(output: Path) -> _Writer:
     name = output.name.lower()
     if name.endswith(".json.gz"):
         return _write_trace
-    writers = {
+    writers: dict[str, _Writer] = {
         ".svg": _write_picture,
-        ".html": _write_page,
+        ".html": functools.partial(_write_page, place=Path(os.path.realpath(output))),
         ".json": _write_trace,
         ".pftrace": _write_pftrace,
     }
@@ -118,8 +143,17 @@ def _write_picture(report: TimelineReport, window: Window, name: str, output: Pa
     output.write_bytes(render(lambda: timeline(report, window=window, title=name)))
 
 
-def _write_page(report: TimelineReport, window: Window, name: str, output: Path) -> None:
-    output.write_bytes(interactive_page(report, window=window, title=name).encode())
+def _write_page(report: TimelineReport, window: Window, name: str, output: Path, *, place: Path) -> None:
+    """The page; of more events than it can hold with a folder of the same name beside its ``place``."""
+    folder = place.with_suffix(".tiles")
+    page, files = tiled_page(report, folder.name, window=window, title=name)
+    output.write_bytes(page.encode())
+    first = next(files, None)
+    if first is None:
+        return
+    with staged(folder, force=place.exists()) as work:
+        for name, text in itertools.chain([first], files):
+            (work / name).write_text(text, encoding="ascii")
 
 
 def _write_trace(report: TimelineReport, window: Window, name: str, output: Path) -> None:

@@ -21,6 +21,7 @@ from labcode.figures.timeline.tracks import (
     Track,
     batches,
     calls_track,
+    described,
     group_names,
     thread_names,
     track_names,
@@ -39,7 +40,7 @@ Arguments = list[tuple[str, list[Any]]]  # by name a value for each event, None 
 @dataclass(frozen=True)
 class Group:
     """Tracks that belong together: number, name, place among the others, and of each track the number, the
-    name and its place; ``labels``: what else is said of it.
+    name and its place; ``labels``: what else is said of it; ``described``: of each track what it is of.
     """
 
     number: int
@@ -47,6 +48,7 @@ class Group:
     place: int
     tracks: tuple[tuple[int, str, int | None], ...] = ()
     labels: tuple[str, ...] = ()
+    described: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,11 +119,13 @@ class Events:
             yield Group(PATH + path.rank, path.title, -1, ((_PATH_TRACK, path.what, None),), labels)
         tracks = sorted(self._tracks)
         members: dict[tuple[int, int], list[tuple[int, str, int | None]]] = {}
+        of: dict[tuple[int, int], list[str]] = {}
         for track, text in zip(tracks, track_names(tracks, thread_names(self.report)), strict=True):
             mine = members.setdefault((track.pid, track.device), [])
             mine.append((self._tracks[track], text, len(mine)))
+            of.setdefault((track.pid, track.device), []).append(described(track))
         for place, (key, name) in enumerate(group_names(tracks, self.report.threads()).items()):
-            yield Group(self._groups[key], name, place, tuple(members[key]))
+            yield Group(self._groups[key], name, place, tuple(members[key]), described=tuple(of[key]))
         for device in sorted({one.device for one in self._counters if len(one.values)}):
             number = _COUNTERS + device
             yield Group(number, f"GPU {device}, its own counters", number)

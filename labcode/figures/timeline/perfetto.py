@@ -55,7 +55,7 @@ class _Packets:
         self._numbers: dict[tuple[int, str], int] = {}
         self._new: list[bytes] = []
         self._forget = False
-        self._tracks: dict[_Key, tuple[str, int]] = {}
+        self._tracks: dict[_Key, tuple[str, int, str]] = {}
         self._open: dict[_Key, list[list[int]]] = {}  # by track, by row: when slices that have begun will end
         self._arrows: dict[int, _Arrowheads] = {}
 
@@ -66,8 +66,9 @@ class _Packets:
             number_of = _number(1, self._uuid(group.number))
             name_of = _text(2, ": ".join((group.name, *group.labels)))
             yield _descriptor(number_of + name_of + _number(11, _EXPLICIT) + _number(12, group.place))
-            for number, name, place in group.tracks:
-                self._tracks[group.number, number] = name, place or 0
+            told = group.described or ("",) * len(group.tracks)
+            for (number, name, place), described in zip(group.tracks, told, strict=True):
+                self._tracks[group.number, number] = name, place or 0, described
                 yield self._line((group.number, number), 0)
         self._attach()
         for layer in self._events.layers():
@@ -113,12 +114,13 @@ class _Packets:
 
     def _line(self, track: _Key, row: int) -> bytes:
         """The descriptor of a track, or of one of the rows below it."""
-        name, rank = self._tracks[track]
+        name, rank, described = self._tracks[track]
         return _descriptor(
             _number(1, self._uuid(*track, row))
             + _text(2, name if not row else f"{name}, row {row + 1}")
             + _number(5, self._uuid(track[0]))
             + _number(12, rank)
+            + (_text(14, described) if described else b"")
         )
 
     def _attach(self) -> None:

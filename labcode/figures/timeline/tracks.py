@@ -48,6 +48,13 @@ def calls_track(pid: int, tid: int) -> Track:
     return Track(pid, -1, -1 if pid == tid else tid, _API, 0)
 
 
+def described(track: Track) -> str:
+    """What a track is of, for programs: `labcode.reports.perfetto.open` reads it."""
+    if track.on_gpu:
+        return f"pid {track.pid}, GPU {track.device}, context {track.where}, stream {track.line}"
+    return f"pid {track.pid}, tid {track.pid if track.where < 0 else track.where}"
+
+
 @dataclass(frozen=True)
 class Batch:
     """Events of one kind: the report's columns with label and role added, by start and the longest first.

@@ -55,6 +55,8 @@ class KinetoReport(Closing):
     ``beside`` a trace of another run that reports compare it with.
     """
 
+    _together: type[Ranks] = Ranks
+
     def __init__(self, path: Path, ranks: Sequence[RankTrace], notes: Sequence[str] = ()) -> None:
         self.path = path
         self.ranks: tuple[int, ...] = tuple(one.rank for one in ranks)
@@ -62,7 +64,7 @@ class KinetoReport(Closing):
         self.complete: bool = not any(one.cut_off for one in ranks)
         self.product_version = ""
         self.beside: Path | None = None
-        self._run = Ranks(ranks)
+        self._run = self._together(ranks)
         self.origin_ns: int = self._run.origin_ns
         self._tables: dict[str, pd.DataFrame] = {}
         self._only: tuple[int, int] | None = None

@@ -57,7 +57,7 @@ class TraceText:
         ``decode_one``, one by one, which answers whether it could take it. Raises `InputError` for a file
         that is no trace.
         """
-        with closing(_ahead(_blocks(self.path, self._note))) as self._blocks:
+        with closing(_ahead(blocks(self.path, self._note))) as self._blocks:
             try:
                 self._read(decode, decode_one)
             except RecursionError:
@@ -269,7 +269,7 @@ def _guess(data: bytes, decode: Decode) -> int:
     return 0
 
 
-def _blocks(path: Path, note: Callable[[str], None]) -> Iterator[bytes]:
+def blocks(path: Path, note: Callable[[str], None]) -> Iterator[bytes]:
     """The file's text, unpacked where it is gzip's, in blocks; damage ends it with a note.
 
     Raises `InputError` for a text without end.

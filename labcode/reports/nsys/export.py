@@ -84,7 +84,7 @@ def _check(files: Sequence[Path], fmt: str, tables: Sequence[str]) -> None:
     if not files:
         raise LabError("export: name at least one capture")
     if fmt not in FORMATS:
-        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
+        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}, pftrace")
     if fmt == "sqlite" and tables:
         raise LabError(
             "export: --table chooses among the reader's tables; an SQLite export holds all of them"

@@ -1,5 +1,6 @@
 """The interactive page: what it holds, and that it works in a browser without network or errors."""
 
+import base64
 import functools
 import html
 import json
@@ -8,14 +9,16 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("bokeh")
 
 from labcode import cli, store
 from labcode.errors import LabError, ToolError
-from labcode.figures.pages import interactive
+from labcode.figures.pages import interactive, tiles
 from labcode.figures.pages.interactive import bokeh_script, interactive_page
+from labcode.figures.pages.timeline_export import write_timeline
 from labcode.reports.kineto.report import open_trace
 from labcode.reports.nsys.report import open_report
 from labcode.workloads.models.big_export import make_big_export
@@ -259,6 +262,90 @@ def test_a_hundred_thousand_events_stay_smooth(opened, tmp_path):
     )["result"]["value"]
     assert moved[0] < 250, "milliseconds for two frames; 33 is the least"
     assert complaints(tab.events, "file:") == []
+
+
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory) -> Path:
+    """A page of 2,000 kernels in tiles of 100, with what lies beside it."""
+    folder = tmp_path_factory.mktemp("tiles")
+    rows = [kernel(i * 1000, i * 1000 + 10 + i % 500, f"k{i % 7}(int)", correlation=i) for i in range(2000)]
+    calls = [call(0, 1_999_900, "cudaDeviceSynchronize"), call(5000, 5010, "cudaMalloc", tid=101)]
+    make_export(folder / "a.sqlite", kernels=rows, api=calls)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interactive, "MOST_EVENTS", 100)
+        patch.setattr(tiles, "LEAF", 100)
+        patch.setattr(tiles, "_BINS", (100, 100))
+        write_timeline(folder / "a.sqlite", folder / "a b.html", window="all")
+    return folder / "a b.html"
+
+
+def tile_of(file: Path):
+    name, held = re.fullmatch(r"labTile\((.*?),(\{.*\})\);\n", file.read_text()).groups()
+    return json.loads(name), json.loads(held)
+
+
+def numbers(text: str):
+    return np.frombuffer(base64.b64decode(text[1:]), {"B": "u1", "H": "<u2", "I": "<u4", "d": "<f8"}[text[0]])
+
+
+def test_tiles_hold_each_event_once_and_the_overview_all_of_them(beside):
+    data = data_of(beside.read_text())
+    nodes, root = data["tiles"]["nodes"], data["tiles"]["root"]
+    assert int(numbers(root["count"]).sum()) == data["tiles"]["count"] == 2002
+    starts, longest = [], 0
+    for number, (_, begin, _, pixel) in list(enumerate(nodes))[1:]:
+        name, held = tile_of(beside.with_suffix(".tiles") / f"{number}.js")
+        assert name == str(number)
+        own = numbers(held["start"]) + held["from"]
+        longest += sum(label == "cudaDeviceSynchronize" for label in held["labels"])
+        if not pixel:
+            starts += own[own >= begin].tolist()
+            assert len(own) <= 103
+    assert len(starts) == 2002 - 1 + (nodes[0][1] == 0)
+    assert longest == len(nodes) - 1, "a call over the whole window is in every part"
+    _, index = tile_of(beside.with_suffix(".tiles") / "index.js")
+    assert int(numbers(index["count"]).sum()) == 2002 and index["whole"]
+    assert sorted(index["labels"]) == ["cudaDeviceSynchronize", "cudaMalloc", *(f"k{n}" for n in range(7))]
+
+
+def test_tiles_are_loaded_as_they_are_zoomed_and_searched(tab, beside):
+    tab.size(1000)
+    tab.open(beside.as_uri())
+    tab.wait("document.documentElement.dataset.ready === 'true'")
+    assert tab.settled("labTimeline.kept.size") < 10
+    assert sum(tab.settled("[...labTimeline.boxes.data.count]")) >= 2002
+    tab.evaluate("labTimeline.show(1000000, 1010000)")
+    tab.wait("labTimeline.boxes.data.left.length === 11")
+    assert set(tab.settled("[...labTimeline.boxes.data.count]")) == {1}
+    tab.evaluate("labHover([5], {})")
+    assert "ns, from 1" in tab.settled("document.getElementById('tip').textContent")
+    tab.evaluate("labTimeline.search('CUDAM')")
+    tab.wait("document.getElementById('found').textContent === '1 found'")
+    tab.evaluate("labTimeline.step(1)")
+    tab.wait(
+        "labTimeline.range.start < 5000 && labTimeline.range.end > 5010 && labTimeline.range.end < 50000"
+    )
+    tab.evaluate("labTimeline.search('k3')")
+    tab.wait("document.getElementById('found').textContent === '286 found'")
+    for _ in range(2):
+        tab.evaluate("labTimeline.step(-1)")
+    tab.wait("labTimeline.range.start <= 1991000 && labTimeline.range.end > 1991010")
+    assert tab.evaluate("document.getElementById('found').textContent") == "285 of 286"
+    assert complaints(tab.events, "file:") == []
+
+
+def test_a_page_without_its_tiles_says_so(opened, beside):
+    tab = opened(beside.read_text())
+    tab.evaluate("labTimeline.show(1000000, 1010000)")
+    tab.wait("document.getElementById('found').textContent.includes('keep that folder beside this page')")
+
+
+def test_more_events_than_tiles_take(tmp_path, monkeypatch):
+    monkeypatch.setattr(interactive, "MOST_TILED", 3)
+    make_export(tmp_path / "a.sqlite", kernels=[kernel(i, i + 1) for i in range(4)])
+    with pytest.raises(LabError, match=r"more than 3 events are too many"):
+        write_timeline(tmp_path / "a.sqlite", tmp_path / "a.html")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.sqlite"]
 
 
 @pytest.mark.parametrize(
