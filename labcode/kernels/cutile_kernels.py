@@ -1,7 +1,7 @@
 """Matmul and attention in cuTile: tensors and a configuration in; launches on the current stream out.
 
-A kernel says which tiles it loads, multiplies, and stores; threads, shared memory, barriers, and stages do not occur in
-it. Importing this module imports cuTile, which asks NVIDIA's tile assembler (tileiras) for machine code.
+A kernel says which tiles it loads, multiplies, and stores; threads, shared memory, barriers, and stages do
+not occur in it. Importing this module imports cuTile, which has NVIDIA's tileiras make machine code.
 """
 
 import math
@@ -14,7 +14,7 @@ BAND = 8  # rows of tiles that are taken together
 
 
 @ct.kernel
-def _multiply(a, b, c, tile_m: INT, tile_n: INT, tile_k: INT):  # type: ignore[no-untyped-def]
+def _multiply(a, b, c, tile_m: INT, tile_n: INT, tile_k: INT):
     """One tile of C; tiles are taken in bands of rows: those computed together share what L2 holds."""
     tile, down, across = ct.bid(0), ct.cdiv(a.shape[0], tile_m), ct.cdiv(b.shape[1], tile_n)
     first = tile // (BAND * across) * BAND
@@ -30,9 +30,7 @@ def _multiply(a, b, c, tile_m: INT, tile_n: INT, tile_k: INT):  # type: ignore[n
 
 
 @ct.kernel
-def _attend(  # type: ignore[no-untyped-def]
-    q, k, v, out, scale: float, dim: INT, queries: INT, keys: INT, causal: FLAG
-):
+def _attend(q, k, v, out, scale: float, dim: INT, queries: INT, keys: INT, causal: FLAG):
     """The result of one block of queries of a head, by an online softmax in powers of two."""
     head, length = ct.bid(1), q.shape[1]
     block = ct.num_blocks(0) - 1 - ct.bid(0) if causal else ct.bid(0)  # the longest rows first
@@ -65,11 +63,13 @@ def product(stream: Any, a: Any, b: Any, out: Any, tile_m: int, tile_n: int, til
     ct.launch(stream, grid, _multiply, (a, b, out, tile_m, tile_n, tile_k))
 
 
-def attention(
-    stream: Any, q: Any, k: Any, v: Any, out: Any, causal: bool, queries: int, keys: int
-) -> None:
+def attention(stream: Any, q: Any, k: Any, v: Any, out: Any, causal: bool, queries: int, keys: int) -> None:
     """Fill ``out`` with the attention of heads × length × dim."""
     heads, length, dim = q.shape
     scale = math.log2(math.e) / math.sqrt(dim)
     given = (q, k, v, out, scale, dim, queries, keys, causal)
     ct.launch(stream, (ct.cdiv(length, queries), heads), _attend, given)
+
+
+# The language has annotations and decorators of its own.
+# mypy: disable-error-code="no-untyped-def, valid-type, untyped-decorator"

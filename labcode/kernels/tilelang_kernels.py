@@ -1,15 +1,15 @@
-"""Matmul and attention in TileLang: sizes and a configuration in; programs that `tilelang.compile` takes, out.
+"""Matmul and attention in TileLang: sizes and a configuration in; programs for `tilelang.compile` out.
 
-TileLang places the shared memory, cuts the copies for the copy engine, and splits the threads of a block into those
-that fetch and those that multiply; loops, tiles, and the number of stages are written here. Importing this module
-imports TileLang.
+TileLang places the shared memory, cuts the copies for the copy engine, and splits the threads of a block into
+those that fetch and those that multiply; loops, tiles, and the number of stages are written here. Importing
+this module imports TileLang.
 """
 
 import math
 from typing import Any
 
 import tilelang
-import tilelang.language as T
+import tilelang.language as T  # noqa: N812
 
 TYPE, SUM = "bfloat16", "float32"
 PANEL = 8  # tiles of a column that follow each other
@@ -19,9 +19,7 @@ def product(m: int, n: int, k: int, tile_m: int, tile_n: int, tile_k: int, stage
     """A (m × k) times B (k × n), sums in fp32."""
 
     @T.prim_func
-    def multiply(  # type: ignore[no-untyped-def]
-        a: T.Tensor((m, k), TYPE), b: T.Tensor((k, n), TYPE), c: T.Tensor((m, n), TYPE)
-    ):
+    def multiply(a: T.Tensor((m, k), TYPE), b: T.Tensor((k, n), TYPE), c: T.Tensor((m, n), TYPE)):
         with T.Kernel(T.ceildiv(n, tile_n), T.ceildiv(m, tile_m), threads=threads) as (across, down):
             of_a = T.alloc_shared((tile_m, tile_k), TYPE)
             of_b = T.alloc_shared((tile_k, tile_n), TYPE)
@@ -48,8 +46,11 @@ def attention(
     blocks = length // queries
 
     @T.prim_func
-    def attend(  # type: ignore[no-untyped-def]
-        q: T.Tensor(shape, TYPE), k: T.Tensor(shape, TYPE), v: T.Tensor(shape, TYPE), out: T.Tensor(shape, TYPE)
+    def attend(
+        q: T.Tensor(shape, TYPE),
+        k: T.Tensor(shape, TYPE),
+        v: T.Tensor(shape, TYPE),
+        out: T.Tensor(shape, TYPE),
     ):
         with T.Kernel(blocks, heads, threads=threads) as (turn, head):
             of_q = T.alloc_shared((queries, dim), TYPE)
@@ -104,3 +105,7 @@ def attention(
 def build(program: Any) -> Any:
     """A program, compiled for the GPU at hand; called with its tensors, it starts."""
     return tilelang.compile(program, target="cuda", pass_configs={"tl.enable_fast_math": True})
+
+
+# The language has annotations and decorators of its own.
+# mypy: disable-error-code="no-untyped-def, valid-type, untyped-decorator"

@@ -2,7 +2,7 @@
 
 python -m labcode.workloads.backward_counters --variant together --length 8192
 
-Under ``ncu --profile-from-start off`` the report has the step's kernels once, after a call that warms up and is checked.
+Under ``ncu --profile-from-start off`` the report has the step's kernels once, after a call that is checked.
 """
 
 from __future__ import annotations

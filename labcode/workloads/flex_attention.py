@@ -1,9 +1,9 @@
-"""Attention under masks that PyTorch has no kernel for: FlexAttention beside a dense mask and beside causal kernels.
+"""Attention under masks that PyTorch has no kernel for: FlexAttention, a dense mask, causal kernels.
 
 python -m labcode.workloads.flex_attention --variant window --window 1024
 python -m labcode.workloads.flex_attention --variant documents
 
-``window``: a query sees itself and the keys of as many places before it; ``documents``: those before it in its own
+``window``: a query sees so many keys, itself the last of them; ``documents``: those before it in its own
 document. Inputs are random normal values; all take turns, each from a cold L2 cache.
 """
 
@@ -34,7 +34,7 @@ def document_ids(length: int, documents: int, seed: int) -> list[int]:
 
     if not 1 <= documents <= length:
         raise LabError(f"--documents {documents}: give between 1 and --length {length}")
-    ends = sorted(random.Random(seed).sample(range(1, length), documents - 1))  # noqa: S311
+    ends = sorted(random.Random(seed).sample(range(1, length), documents - 1))
     found, document = [], 0
     for place in range(length):
         if document < len(ends) and place == ends[document]:
@@ -46,7 +46,7 @@ def document_ids(length: int, documents: int, seed: int) -> list[int]:
 def shares(seen: Callable[[int, int], bool], length: int, tile: int = TILE) -> tuple[float, float]:
     """Of all pairs of a query and a key those that are seen, and of all tiles those with such a pair.
 
-    ``seen`` is asked for the first and last key of each query: what a query sees lies without a gap and ends with itself.
+    What a query sees must lie without a gap, end with itself, and begin no earlier than for the query before.
     """
     pairs, tiles = 0, set[tuple[int, int]]()
     first = 0
@@ -63,8 +63,12 @@ def main(arguments: Sequence[str]) -> int:
     """Check and time all; 0 when each result was right."""
     parser = common.parser(PROGRAM, "Times attention under a mask of one's own.", VARIANTS)
     parser.add_argument("--length", type=common.whole(1, 1 << 15), default=8192, help="tokens (default 8192)")
-    parser.add_argument("--heads", type=common.whole(1, 1024), default=64, help="of 128 dimensions (default 64)")
-    parser.add_argument("--window", type=common.whole(1, 1 << 15), default=1024, help="keys seen (default 1024)")
+    parser.add_argument(
+        "--heads", type=common.whole(1, 1024), default=64, help="of 128 dimensions (default 64)"
+    )
+    parser.add_argument(
+        "--window", type=common.whole(1, 1 << 15), default=1024, help="keys seen (default 1024)"
+    )
     parser.add_argument("--documents", type=common.whole(1, 1 << 15), default=12, help="default 12")
     parser.add_argument("--seed", type=common.whole(0, 2**31), default=1, help="of documents and data")
     parser.add_argument("--repetitions", type=common.whole(1, 1000), default=15, help="timed (default 15)")
@@ -82,7 +86,9 @@ def _run(torch: Any, given: Any, documents: Sequence[int]) -> int:
     from labcode.kernels.launch import this_gpu
 
     length, window = given.length, given.window
-    common.require_memory(torch, 8 * 2 * given.heads * length * DIM + 4 * length**2 + (4 << 30), "choose less --length")
+    common.require_memory(
+        torch, 8 * 2 * given.heads * length * DIM + 4 * length**2 + (4 << 30), "choose less --length"
+    )
     ids = torch.tensor(documents, device="cuda")
     masks = {
         "window": (
@@ -97,7 +103,8 @@ def _run(torch: Any, given: Any, documents: Sequence[int]) -> int:
     mask, seen = masks[given.variant]
     generator = torch.Generator(device="cuda").manual_seed(given.seed)
     q, k, v = (
-        torch.randn((1, given.heads, length, DIM), generator=generator, device="cuda").bfloat16() for _ in range(3)
+        torch.randn((1, given.heads, length, DIM), generator=generator, device="cuda").bfloat16()
+        for _ in range(3)
     )
     began = time.perf_counter()
     blocks = create_block_mask(mask, None, None, length, length, device="cuda")
@@ -109,7 +116,7 @@ def _run(torch: Any, given: Any, documents: Sequence[int]) -> int:
     torch.cuda.synchronize()
     compile_s = time.perf_counter() - began
     places = torch.arange(length, device="cuda")
-    dense = mask(0, 0, places[:, None], places[None, :])
+    dense = mask(0, 0, places[:, None], places[None, :])  # type: ignore[no-untyped-call]
     attend = torch.nn.functional.scaled_dot_product_attention
     out = torch.empty_like(q[0])
     causal = {
@@ -148,7 +155,9 @@ def _run(torch: Any, given: Any, documents: Sequence[int]) -> int:
             continue
         if not name.startswith("causal"):
             row["error"] = _error(torch, result, wanted)
-            checks[name] = Check(row["error"] <= ALLOWED, f"error {row['error']:.1e} of the norm (allowed {ALLOWED})")
+            checks[name] = Check(
+                row["error"] <= ALLOWED, f"error {row['error']:.1e} of the norm (allowed {ALLOWED})"
+            )
         running.append((row, call))
     gpu = this_gpu(torch.cuda.current_device())
     for (row, _), us in zip(
@@ -160,7 +169,13 @@ def _run(torch: Any, given: Any, documents: Sequence[int]) -> int:
         row |= {"time_us": middle.median, "time_q1_us": middle.q1, "time_q3_us": middle.q3}
         print(f"  {row['name']:15} {middle.median:9.1f} us {row.get('error', float('nan')):.1e}", flush=True)
     of_pairs, of_tiles = shares(seen, length)
-    results = {"rows": rows, "pairs_ratio": of_pairs, "tiles_ratio": of_tiles, "mask_s": mask_s, "compile_s": compile_s}
+    results = {
+        "rows": rows,
+        "pairs_ratio": of_pairs,
+        "tiles_ratio": of_tiles,
+        "mask_s": mask_s,
+        "compile_s": compile_s,
+    }
     record = common.Record(
         PROGRAM,
         given.variant,

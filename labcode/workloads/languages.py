@@ -1,10 +1,11 @@
-"""One matmul and one attention in several languages beside the library: sizes in, a table and a JSON record out.
+"""One matmul and one attention in several languages beside the library: sizes in, a JSON record out.
 
 python -m labcode.workloads.languages --variant product --n 8192
 python -m labcode.workloads.languages --variant attention --mask causal
 
-Of each language a few configurations are compiled, checked against float64, and timed; the fastest right one of each
-then takes turns with the others and the library, each from a cold L2 cache. Inputs are random normal values.
+Of each language a few configurations are compiled, checked against float64, and timed; the fastest right one
+then takes turns with those of the others and the library, each from a cold L2 cache. Inputs are random normal
+values.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from labcode.errors import LabError
 from labcode.timing import spread
 from labcode.workloads.attention import flops, reference
 from labcode.workloads.models import languages
-from labcode.workloads.models.languages import Call, Candidate
 from labcode.workloads.models.kernel_times import reader, take_turns
+from labcode.workloads.models.languages import Call, Candidate
 from labcode.workloads.shared import common
 from labcode.workloads.shared.common import Check
 
@@ -58,16 +59,22 @@ class Row:
 def main(arguments: Sequence[str]) -> int:
     """Check and time; 0 when every language that runs was right."""
     parser = common.parser(PROGRAM, "Times a matmul or an attention in several languages.", VARIANTS)
-    parser.add_argument("--n", type=common.whole(1, 1 << 15), default=4096, help="rows and columns (default 4096)")
+    parser.add_argument(
+        "--n", type=common.whole(1, 1 << 15), default=4096, help="rows and columns (default 4096)"
+    )
     parser.add_argument("--length", type=common.whole(1, 1 << 17), default=8192, help="tokens (default 8192)")
-    parser.add_argument("--heads", type=common.whole(1, 65535), default=64, help="of 128 dimensions (default 64)")
+    parser.add_argument(
+        "--heads", type=common.whole(1, 65535), default=64, help="of 128 dimensions (default 64)"
+    )
     parser.add_argument("--mask", choices=MASKS, default="none", help="of attention (default none)")
     parser.add_argument("--languages", type=_languages, default=LANGUAGES, help="some of them, by commas")
     parser.add_argument("--repetitions", type=common.whole(1, 1000), default=20, help="timed (default 20)")
     given = parser.parse_args(arguments)
     side = "n" if given.variant == "product" else "length"
     if getattr(given, side) % STEP:
-        raise LabError(f"--{side} {getattr(given, side)}: give a multiple of {STEP}; the kernels have no rest")
+        raise LabError(
+            f"--{side} {getattr(given, side)}: give a multiple of {STEP}; the kernels have no rest"
+        )
     torch = common.import_torch()
     common.require_gpus(torch)
     return _run(torch, given)
@@ -104,7 +111,10 @@ def _run(torch: Any, given: argparse.Namespace) -> int:
         middle = spread(us)
         first = first or middle.median
         row.facts |= {"time_us": middle.median, "time_q1_us": middle.q1, "time_q3_us": middle.q3}
-        row.facts |= {"tflop_per_s": task.flops / middle.median / 1e6, "over_library_ratio": first / middle.median}
+        row.facts |= {
+            "tflop_per_s": task.flops / middle.median / 1e6,
+            "over_library_ratio": first / middle.median,
+        }
         print(
             f"  {row.name:9} {middle.median:9.1f} us {row.facts['tflop_per_s']:7.1f} TFLOP/s "
             f"{row.facts['over_library_ratio']:6.3f} {row.facts['error']:.1e} {row.facts.get('config', '')}",
@@ -156,7 +166,9 @@ def _language(torch: Any, task: Task, variant: str, name: str, before: Call) -> 
         errors = ", ".join(f"{one['error']:.1e}" for one in tried if "error" in one)
         row.facts["detail"] = f"errors {errors} of the norm (allowed {ALLOWED[variant]:.0e})"
     else:
-        row.facts["left_out"] = next((one["left_out"] for one in tried if "left_out" in one), "nothing to try")
+        row.facts["left_out"] = next(
+            (one["left_out"] for one in tried if "left_out" in one), "nothing to try"
+        )
     return row
 
 
@@ -187,7 +199,11 @@ def _product(torch: Any, given: argparse.Namespace) -> Task:
         return torch.matmul(a, b, out=library)
 
     return Task(
-        lambda name: languages.products(torch, name, a, b, out), {"cublas": by_library}, out, error, 2.0 * n**3
+        lambda name: languages.products(torch, name, a, b, out),
+        {"cublas": by_library},
+        out,
+        error,
+        2.0 * n**3,
     )
 
 
@@ -195,7 +211,9 @@ def _attention(torch: Any, given: argparse.Namespace) -> Task:
     from labcode.workloads.models import attention_steps
 
     shape, causal = (given.heads, given.length, 128), given.mask == "causal"
-    common.require_memory(torch, 8 * 2 * given.heads * given.length * 128 + (4 << 30), "choose a smaller --length")
+    common.require_memory(
+        torch, 8 * 2 * given.heads * given.length * 128 + (4 << 30), "choose a smaller --length"
+    )
     generator = torch.Generator(device="cuda").manual_seed(1)
     tensors = [torch.randn(shape, generator=generator, device="cuda").bfloat16() for _ in range(3)]
     out = torch.empty_like(tensors[0])

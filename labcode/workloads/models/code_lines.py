@@ -1,7 +1,7 @@
-"""Lines of code of a kernel: source text and a function's name in; lines of all that it needs of the text, out.
+"""Lines of code of a kernel: source text and a function's name in; lines of all that it needs of it, out.
 
-One rule for all languages: a definition counts when the kernel reaches it by name, and of its lines those that hold
-code; empty lines, comments, and docstrings hold none.
+One rule for all languages: a definition counts when the kernel reaches it by name, and of its lines those
+that hold code; empty lines, comments, and docstrings hold none.
 """
 
 from __future__ import annotations
@@ -12,9 +12,27 @@ import re
 import tokenize
 from collections.abc import Iterable, Mapping, Sequence
 
-_NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+_NO_CODE = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
 _KIND = r"\b(?:struct|class|union|enum(?:\s+class)?)\s+(?:alignas\([^)]*\)\s*)?(\w+)\s*(?:final\s*)?[:{]"
-_NO_NAMES = {"if", "for", "while", "switch", "return", "sizeof", "__launch_bounds__", "LAB_CLUSTER", "alignas", "asm"}
+_NO_NAMES = {
+    "if",
+    "for",
+    "while",
+    "switch",
+    "return",
+    "sizeof",
+    "__launch_bounds__",
+    "LAB_CLUSTER",
+    "alignas",
+    "asm",
+}
 
 
 def python_lines(text: str, roots: Sequence[str]) -> int:
@@ -45,7 +63,10 @@ def _code_lines(text: str, tree: ast.Module) -> set[int]:
         if token.type not in _NO_CODE:
             found.update(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module) and ast.get_docstring(node) is not None:
+        if (
+            isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module)
+            and ast.get_docstring(node) is not None
+        ):
             found.difference_update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
     return found
 

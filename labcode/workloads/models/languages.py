@@ -1,7 +1,7 @@
 """One matmul and one attention in several languages: tensors in; for each language calls to be timed, out.
 
-CUDA C++ (``cuda/gemm``, ``cuda/attention``: the last steps of the ladders), Triton, TileLang, cuTile; PyTorch's libraries beside them. A
-language that is not there is a `ToolError`.
+CUDA C++ (``cuda/gemm``, ``cuda/attention``: the last steps of the ladders), Triton, TileLang, cuTile;
+PyTorch's libraries beside them. A language that is not there is a `ToolError`.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def version_of(language: str) -> str:
 
 
 def lines_of(task: str, language: str) -> int:
-    """Lines of code of a task's kernel and of its launch, in a language; those that check arguments count, too."""
+    """Lines of code of a task's kernel; in Python with those that check arguments and launch it."""
     root = repository_root()
     kernels = root / "labcode" / "kernels"
     if language == "cuda":
@@ -154,4 +154,6 @@ def _cuda_product(name: str, a: Any, b: Any, out: Any) -> Call:
     boxes = ((a, (k, m), gemm.TILE_M), (b, (n, k), pairs), (out, (n, m), fp8.OUT_ROWS))
     arguments: list[Any] = [encode(x.data_ptr(), Boxes(sides, (pairs, rows))) for x, sides, rows in boxes]
     arguments += [mapped.pointer(out), *(ctypes.c_int(side) for side in (m, n, k, n))]
-    return mapped.bind(gemm.BF16.header, entry(step, problem), step.launch(problem, gpu), arguments, (a, b, out))
+    return mapped.bind(
+        gemm.BF16.header, entry(step, problem), step.launch(problem, gpu), arguments, (a, b, out)
+    )
