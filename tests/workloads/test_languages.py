@@ -1,4 +1,4 @@
-"""One kernel in several languages: lines counted by one rule, what is missing said, the fastest right kept."""
+"""One kernel in several languages: lines counted by one rule, what is missing said, the fastest one kept."""
 
 import sys
 from pathlib import Path
