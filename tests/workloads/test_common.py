@@ -18,7 +18,7 @@ from labcode.workloads.shared.common import Check, Record
 TORCH_PROGRAMS = (
     *("measuring", "multi_gpu", "timeline_basics", "transformer", "attention_sweep", "lm_grid"),
     *("bottleneck_hunt", "convolutions", "memory_leak", "distributed_training", "profiler_overhead"),
-    "triton_gemm",
+    *("triton_gemm", "languages", "flex_attention", "backward_counters"),
 )
 PROGRAMS = ("sweeps", *TORCH_PROGRAMS)
 
