@@ -23,6 +23,9 @@ ADD = (
 MUL = ADD.replace("CUDAFunctor_add<float>", "BinaryFunctor<float, float, float, MulFunctor<float>>")
 NORM = "void at::native::<unnamed>::vectorized_layer_norm_kernel<float, float, (bool)0>(int, T2, const T1 *)"
 LOSS = "void at::native::<unnamed>::nll_loss_forward_reduce_cuda_kernel_2d<float, float, long>(T1 *, T1 *)"
+FOREACH = (
+    "void at::native::<unnamed>::multi_tensor_apply_kernel<{}Functor<float, (int){}, (int){}, (int)0>>(T1)"
+)
 ADAM = "void at::native::<unnamed>::multi_tensor_apply_kernel<FusedAdamMathFunctor<float, (int)4>>(T1)"
 INDEX = "void <unnamed>::indexing_backward_kernel<float, (int)4>(const long *, const long *, const T1 *)"
 RELAY = (
@@ -151,8 +154,9 @@ def train(
     batch: Callable[[Machine, int], None] | None = None,
     in_layer: Callable[[Machine], None] | None = None,
     after: Callable[[Machine, int], None] | None = None,
+    update: Callable[[Machine], None] | None = None,
 ) -> Machine:
-    """A loop of training: a batch, forward and backward through the layers, a step of Adam."""
+    """A loop of training: a batch, forward and backward through the layers, an update (a fused Adam's)."""
     for step in range(steps):
         m.place = ("train", "/home/me/project/train.py", 20)
         if batch is None:
@@ -172,7 +176,10 @@ def train(
             m.launch(gemm, gemm_ns)
             m.launch(gemm, gemm_ns)
             m.launch(ADD, small)
-        m.launch(ADAM, 60 * US)
+        if update is None:
+            m.launch(ADAM, 60 * US)
+        else:
+            update(m)
         if after is not None:
             m.place = ("train", "/home/me/project/train.py", 50)
             after(m, step)
@@ -242,6 +249,14 @@ def compiles(m: Machine, step: int) -> None:
     m.call("cuModuleLoadData", 30 * MS)
 
 
+def adam_in_passes(m: Machine) -> None:
+    """An update of many parameters by Adam: an operation after another, each over all of them."""
+    for functor, lists, reads in (("Lerp", 2, 2), ("Times", 1, 1), ("Addcmul", 3, 3), ("Sqrt", 2, 1)):
+        m.launch(FOREACH.format(functor, lists, reads), (reads + 1) * 200 * US)
+    for functor, lists, reads in (("Divide", 1, 1), ("Plus", 1, 1), ("Addcdiv", 3, 3)):
+        m.launch(FOREACH.format(functor, lists, reads), (reads + 1) * 200 * US)
+
+
 FAULTS: dict[str, Callable[[Machine], Machine]] = {
     "good": train,
     "data-loading": lambda m: train(m, batch=loads(15 * MS)),
@@ -257,6 +272,7 @@ FAULTS: dict[str, Callable[[Machine], Machine]] = {
     "compiling-in-loop": lambda m: train(m, after=compiles),
     "layout-conversions": lambda m: train(m, in_layer=lambda m: m.launch(RELAY, 400 * US) and None),
     "atomics": lambda m: train(m, in_layer=lambda m: m.launch(INDEX, 400 * US) and None),
+    "optimizer-passes": lambda m: train(m, update=adam_in_passes),
     "small-grids": lambda m: train(m, in_layer=lambda m: m.launch(TENSOR, 600 * US, blocks=8) and None),
 }
 

@@ -1,5 +1,6 @@
 """Rules about work that a GPU does slower than it could: the tables of a capture in, findings out."""
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -28,6 +29,14 @@ ATOMIC = (
     r"_scatter_gather_elementwise"
 )
 ATOMIC_SHARE = 0.05
+FOREACH, NO_STEP = r"multi_tensor_apply_kernel", r"Fused|Norm|NonFinite|Copy|Zero"
+# of a functor over lists of tensors: how many lists there are, how many are read, which is written
+LISTS = re.compile(r"Functor<[^<>,]+, (?:\(int\))?\d+, (?:\(int\))?(\d+), (?:\(int\))?\d+")
+ADAM = r"Sqrt"
+ADAM_ACCESSES, SGD_ACCESSES = (
+    7,
+    5,
+)  # of a parameter, its gradient and states, by a fused step
 
 
 def _told_kernels(table: pd.DataFrame) -> pd.DataFrame:
@@ -187,6 +196,49 @@ def unfused_elementwise(tables: Tables) -> Finding:
         "ns in chains of elementwise kernels on the worst GPU",
         _told_kernels(table),
         enough=count > 0 and saved >= 0.03 * tables.width,
+    )
+
+
+@rule(
+    "optimizer-passes",
+    title="The optimizer goes through the memory in many passes",
+    book="pytorch/bottleneck-hunt",
+    advice="Give the optimizer fused=True: one pass over parameters, gradients and states.",
+)
+def optimizer_passes(tables: Tables) -> Finding:
+    """Kernels over lists of tensors, as PyTorch's ``foreach`` optimizers run: one an operation of the update.
+
+    Each reads and writes whole lists; their names tell how many. Numerator: their time. Gain: the replay in
+    which they take as long as a step that touches each list once, at the same bytes per second: parameters,
+    gradients and both states read, all but the gradients written (Adam: 7 accesses; with one state 5);
+    cautious: half of what is saved.
+    """
+    kernels, _ = _mine(tables)
+    names = kernels["name"]
+    steps = kernels[named_like(names, FOREACH) & ~named_like(names, NO_STEP)]
+    read = [found for name in steps["name"].unique() if (found := LISTS.search(str(name)))]
+    accesses = sum(int(found[1]) + 1 for found in read)
+    fused = ADAM_ACCESSES if named_like(steps["name"], ADAM).any() else SGD_ACCESSES
+    factor = min(fused / max(accesses, 1), 1.0)
+    spent = int(duration_ns(steps).sum())
+
+    def chosen(program: Program) -> Bools:
+        ran = tables.view.ops["name"].iloc[program.op]
+        return np.asarray(named_like(ran, FOREACH) & ~named_like(ran, NO_STEP), np.bool_)
+
+    gain = gain_of(
+        tables, scaled(chosen, factor), scaled(chosen, (1 + factor) / 2), spent * (1 - factor) / tables.width
+    )
+    return cause(
+        tables,
+        gain,
+        f"{len(read)} operations of an optimizer, a kernel each, read and write {accesses} lists of tensors "
+        f"where {min(fused, accesses)} would do; they take {tables.told(spent, tables.ledger)}"
+        + _where(tables, steps),
+        min(spent, tables.width),
+        "ns in kernels of the optimizer over lists of tensors on the worst GPU",
+        _told_kernels(steps),
+        enough=factor < 1.0,
     )
 
 

@@ -61,3 +61,20 @@ def test_an_alarm_needs_a_tenth_in_the_cautious_case(gain: float, low: float | N
         return Finding(True, "found", 1, "a", 2, "b", gain, low=low, high=None if low is None else gain)
 
     assert verdict_of(mine, mine(None)).severity == severity
+
+
+@pytest.mark.parametrize(
+    ("name", "lists"),
+    [
+        ("PointwiseOpScalarListFunctor<float, (int)3, (int)3, (int)0>, std::divides<float>", 3),  # nsys
+        (
+            "TernaryOpScalarFunctor<c10::BFloat16, 2, 2, 0>, at::native::LerpFunctor<float>",
+            2,
+        ),  # torch.profiler
+        ("UnaryOpFunctor<float, (int)2, (int)1, (int)1>, at::native::Sqrt<float>", 1),
+        ("FusedAdamMathFunctor<float, (int)4, (at::native::ADAM_MODE)0, (bool)0>", None),
+    ],
+)
+def test_a_name_tells_how_many_lists_a_kernel_reads(name: str, lists: int | None) -> None:
+    found = gpu_work.LISTS.search(f"void multi_tensor_apply_kernel<TensorListMetadata<(int)3>, {name}>(T1)")
+    assert (int(found[1]) if found else None) == lists
