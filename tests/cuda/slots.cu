@@ -1,6 +1,6 @@
 // Does the tool for races see what an mbarrier orders? One thread asks the copy engine for tiles, a warp reads them and gives the slot back;
 // what differs is how. Variants: 0 lane 0 arrives for its warp after __syncwarp(); 1 every lane arrives for itself; 2 as 0, but a
-// barrier of the block's threads lies between the reads and the arrival; 3 nobody waits for the slot: a race.
+// barrier of the warp's threads lies between the reads and the arrival; 3 as 1, but given back before it is read: a race.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <cstdlib>
@@ -30,14 +30,14 @@ __global__ void slots(const float* in, float* out) {
     __shared__ alignas(128) float tile[kSlots][kTile];
     __shared__ unsigned long long full[kSlots], empty[kSlots];
     if (threadIdx.x == 0) {
-        for (int s = 0; s < kSlots; ++s) set_up(&full[s], 1), set_up(&empty[s], kVariant == 1 ? 32 : 1);
+        for (int s = 0; s < kSlots; ++s) set_up(&full[s], 1), set_up(&empty[s], kVariant % 2 == 1 ? 32 : 1);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
     __syncthreads();
     if (threadIdx.x == 32) {
         for (int t = 0; t < kTiles; ++t) {
-            if (kVariant != 3) wait(&empty[t % kSlots], t / kSlots % 2 ^ 1);
+            wait(&empty[t % kSlots], t / kSlots % 2 ^ 1);
             expect(&full[t % kSlots], kTile * 4);
             fetch(tile[t % kSlots], in + t * kTile, &full[t % kSlots]);
         }
@@ -48,6 +48,7 @@ __global__ void slots(const float* in, float* out) {
             const int s = t % kSlots;
             if (threadIdx.x < 32) {
                 wait(&full[s], t / kSlots % 2);
+                if constexpr (kVariant == 3) arrive(&empty[s]);
                 for (int i = threadIdx.x; i < kTile; i += 32) sum += tile[s][i];
             }
             if constexpr (kVariant == 2) {
@@ -56,7 +57,7 @@ __global__ void slots(const float* in, float* out) {
             }
             if constexpr (kVariant == 1) {
                 arrive(&empty[s]);
-            } else {
+            } else if constexpr (kVariant != 3) {
                 __syncwarp();
                 if (threadIdx.x == 0) arrive(&empty[s]);
             }

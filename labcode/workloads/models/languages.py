@@ -31,7 +31,9 @@ MODULES = {
     "tilelang": ("labcode.kernels.tilelang_kernels", "tilelang"),
     "cutile": ("labcode.kernels.cutile_kernels", "'cuda-tile[tileiras]'"),
 }
-TILED = {  # what is tried of each language: tiles, and what else it lets one choose
+TILED: Mapping[
+    tuple[str, str], Sequence[Mapping[str, Any]]
+] = {  # what is tried of each language: tiles, and what else it lets one choose
     ("product", "cuda"): ({"step": "store"}, {"step": "alone"}),
     ("product", "triton"): ({"tile": "128 × 256 × 64", "warps": 8, "stages": 3},),
     ("product", "tilelang"): (
