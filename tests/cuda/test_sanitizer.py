@@ -74,11 +74,11 @@ def test_compute_sanitizer_finds_nothing(program: str, flags: str, tool: str) ->
 @pytest.mark.parametrize(("variant", "hazards"), [(0, True), (1, False), (2, True), (3, True)])
 def test_what_racecheck_sees_of_an_mbarrier(variant: int, hazards: bool, tmp_path: Path) -> None:
     """It credits an arrival to the lane that arrives alone: not to its warp, whose reads came before."""
-    sanitizer, nvcc = shutil.which("compute-sanitizer"), find_nvcc()
-    if sanitizer is None or nvcc is None:
-        pytest.skip("no compute-sanitizer or no nvcc here")
+    sanitizer = shutil.which("compute-sanitizer")
+    if sanitizer is None:
+        pytest.skip("no compute-sanitizer here")
     program, source = tmp_path / "slots", Path(__file__).with_name("slots.cu")
-    subprocess.run([nvcc, "-arch=sm_90a", "-o", program, source], check=True, timeout=300)
+    subprocess.run([find_nvcc(), "-arch=sm_90a", "-o", program, source], check=True, timeout=300)
     command = [sanitizer, "--tool", "racecheck", "--error-exitcode", "9", str(program), str(variant)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == (9 if hazards else 0), done.stdout[:2000]
