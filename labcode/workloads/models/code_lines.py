@@ -54,7 +54,7 @@ def python_lines(text: str, roots: Sequence[str]) -> int:
 
 def _first(node: ast.stmt) -> int:
     decorators = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(one.lineno for one in decorators)])
+    return min([node.lineno, *(one.lineno for one in decorators)])  # type: ignore[no-any-return]
 
 
 def _code_lines(text: str, tree: ast.Module) -> set[int]:
