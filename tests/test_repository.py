@@ -245,7 +245,7 @@ def test_who_reaches_over_or_up_is_caught(tmp_path):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.touch()
     cheats = {
-        "analysis": ("torch", "labcode.workloads.cuda"),
+        "analysis": ("torch", "labcode.experiments.shared.cuda"),
         "hardware": ("labcode.capture.catalogue",),
         "capture": ("labcode.figures.style",),
         "reports": ("labcode.analysis.lm.parts",),

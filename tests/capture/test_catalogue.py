@@ -20,7 +20,7 @@ from labcode.freshness import source_digests
 from tests.capture.conftest import Lab
 
 ROOT = Path(__file__).resolve().parents[2]
-SHARED = {"labcode.workloads.shared.common", "labcode.workloads.cuda"}  # command line and records
+SHARED = {"labcode.experiments.shared.common", "labcode.experiments.shared.cuda"}  # command line and records
 
 
 def imported_workloads(module: str) -> set[str]:
@@ -42,7 +42,7 @@ def imported_workloads(module: str) -> set[str]:
 
 # what the program uses for another experiment's variant alone, or imports and makes no use of: the type of a
 # reduction where nothing is reduced, names of ranges where none are opened
-_UNUSED = {"labcode.workloads.models.gradients", "labcode.workloads.shared.marks"}
+_UNUSED = {"labcode.experiments.nsys.multi_gpu.gradients", "labcode.experiments.shared.marks"}
 OTHER_VARIANTS = {
     "report_speed_recorded": {f"labcode.workloads.models.{name}" for name in ("big_export", "export_tables")},
     **{
@@ -59,7 +59,7 @@ OTHER_VARIANTS = {
     },
     **dict.fromkeys(("llama_two", "llama_two_steps"), _UNUSED),
     # one function of it, which records a call in a CUDA graph
-    "stream_k_bench": {"labcode.workloads.paged_decode", "labcode.workloads.models.paged_decode_steps"},
+    "stream_k_bench": {"labcode.experiments.serving.paged_decode.program", "labcode.experiments.serving.paged_decode.steps"},
 }
 
 

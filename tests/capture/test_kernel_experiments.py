@@ -4,14 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
+from labcode.capture.experiment import Experiment, read
 
 from labcode.capture.catalogue import EXPERIMENTS, neutral_argv
-from labcode.capture.experiments.record import Experiment, read
 from labcode.capture.verify import _same_runs
+from labcode.experiments.shared import cuda
 from labcode.freshness import source_digests
 from labcode.record import ncu
 from labcode.store import ExperimentRecord, RunRecord
-from labcode.workloads import cuda
 
 ROOT = Path(__file__).resolve().parents[2]
 CUDA = ROOT / "cuda"

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
+from labcode.capture.experiment import read
 
 from labcode.analysis.lm.decoder import SIZES
 from labcode.capture import catalogue, torch_profile
 from labcode.capture.catalogue import EXPERIMENTS, Experiment, Run, needs_of
-from labcode.capture.experiments.record import read
 from tests.capture.conftest import Lab
 
 TORCH = [EXPERIMENTS[name] for name in read("torch")]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from labcode.workloads.cuda import kernel_overlap, many_operations, memory_timeline
+from labcode.experiments.shared.cuda import kernel_overlap, many_operations, memory_timeline
 from tests.cuda.conftest import (
     ARCHITECTURES,
     BY_CMAKE,

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from labcode.errors import LabError, ToolError
+from labcode.experiments.compute.attention import program as attention
+from labcode.experiments.compute.attention import steps
 from labcode.kernels.tensor_maps import Boxes, encode
-from labcode.workloads import attention
-from labcode.workloads.models import attention_steps as steps
 
 
 @pytest.fixture
@@ -245,7 +245,7 @@ def test_what_is_no_number_stays_none(torch: Any, name: str) -> None:
 
 
 def test_gradients_refuse_what_they_cannot_take(torch: Any) -> None:
-    from labcode.workloads.models.attention_gradients import gradients
+    from labcode.experiments.compute.attention.gradients import gradients
 
     x = torch.empty(2, 8, 80)
     with pytest.raises(LabError, match=r"^materialized: takes heads of 64 or 128 dimensions, not 80$"):
@@ -256,7 +256,7 @@ def test_gradients_refuse_what_they_cannot_take(torch: Any) -> None:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("dim", [64, 128])
 def test_gradients_are_autograds(torch: Any, dim: int, causal: bool) -> None:
-    from labcode.workloads.models.attention_gradients import gradients
+    from labcode.experiments.compute.attention.gradients import gradients
 
     q, k, v, slope = (torch.randn(2, 150, dim, device="cuda") for _ in range(4))
     wide = [x.double().requires_grad_() for x in (q, k, v)]

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from labcode.errors import LabError, ToolError
+from labcode.experiments.compute.attention_backward import program, steps
 from labcode.kernels import launch as launching
 from labcode.kernels.catalogue import Gpu
 from labcode.kernels.topics import attention_backward as topic
-from labcode.workloads import attention_backward as program
-from labcode.workloads.models import attention_backward_steps as steps
 
 A100 = Gpu("NVIDIA A100", 80, 108, 41943040, 166912, 2048)
 

@@ -7,8 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from labcode.workloads import attention_sweep  # noqa: E402
-from labcode.workloads.models import transformer_model  # noqa: E402
+from labcode.experiments.lm.attention_sweep import program as attention_sweep  # noqa: E402
+from labcode.experiments.lm.transformer import model as transformer_model  # noqa: E402
 from tests.support.records import recorded  # noqa: E402
 
 SMALL = [

@@ -10,9 +10,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from labcode.workloads import bottleneck_hunt as hunt  # noqa: E402
-from labcode.workloads.bottleneck_hunt import PROBLEMS, Outcome  # noqa: E402
-from labcode.workloads.models import bottleneck_hunt_model as model  # noqa: E402
+from labcode.experiments.pytorch.bottleneck_hunt import model  # noqa: E402
+from labcode.experiments.pytorch.bottleneck_hunt import program as hunt  # noqa: E402
+from labcode.experiments.pytorch.bottleneck_hunt.program import PROBLEMS, Outcome  # noqa: E402
 from tests.support.records import recorded  # noqa: E402
 
 CPU = torch.device("cpu")

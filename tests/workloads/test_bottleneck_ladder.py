@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from labcode.workloads import bottleneck_hunt as hunt
-from labcode.workloads import bottleneck_ladder as ladder
-from labcode.workloads.bottleneck_hunt import PROBLEMS
+from labcode.experiments.pytorch.bottleneck_hunt import program as hunt
+from labcode.experiments.pytorch.bottleneck_hunt.program import PROBLEMS
+from labcode.experiments.pytorch.bottleneck_ladder import program as ladder
 
 SMALL = [
     *("--device", "cpu", "--batch", "16", "--width", "16", "--blocks", "1", "--classes", "4"),

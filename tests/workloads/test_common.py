@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from labcode.errors import LabError, ToolError
-from labcode.workloads.shared import common
-from labcode.workloads.shared.common import Check, Record
+from labcode.experiments.shared import common
+from labcode.experiments.shared.common import Check, Record
 
 TORCH_PROGRAMS = (
     *("measuring", "multi_gpu", "timeline_basics", "transformer", "attention_sweep", "lm_grid"),

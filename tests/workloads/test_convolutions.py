@@ -7,8 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from labcode.workloads import convolutions  # noqa: E402
-from labcode.workloads.shared.marks import no_mark  # noqa: E402
+from labcode.experiments.pytorch.convolutions import program as convolutions  # noqa: E402
+from labcode.experiments.shared.marks import no_mark  # noqa: E402
 from tests.support.records import recorded  # noqa: E402
 
 SMALL = [

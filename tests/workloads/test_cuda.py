@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from labcode.errors import LabError
-from labcode.workloads import cuda
-from labcode.workloads.cuda import CudaProgram, kernel_overlap
+from labcode.experiments.shared import cuda
+from labcode.experiments.shared.cuda import CudaProgram, kernel_overlap
 
 
 def install(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> None:

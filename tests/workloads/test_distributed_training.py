@@ -10,8 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from labcode.workloads import distributed_training  # noqa: E402
-from labcode.workloads.shared.recording import Request  # noqa: E402
+from labcode.experiments.pytorch.distributed_training import program as distributed_training  # noqa: E402
+from labcode.experiments.shared.recording import Request  # noqa: E402
 
 SMALL = [
     *("--device", "cpu", "--gpus", "2", "--size", "tiny", "--context", "16", "--batch", "2"),

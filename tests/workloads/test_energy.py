@@ -10,13 +10,13 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from labcode.errors import ToolError  # noqa: E402
-from labcode.workloads.energy import cores as energy_cores  # noqa: E402
-from labcode.workloads.energy import lm as energy_lm  # noqa: E402
-from labcode.workloads.energy import matmul as energy_matmul  # noqa: E402
-from labcode.workloads.energy import products as energy_products  # noqa: E402
-from labcode.workloads.energy import ranges as energy_ranges  # noqa: E402
-from labcode.workloads.energy import sensor as energy_sensor  # noqa: E402
-from labcode.workloads.shared.windows import Windows, Zeus  # noqa: E402
+from labcode.experiments.energy.cores import program as energy_cores  # noqa: E402
+from labcode.experiments.energy.lm import program as energy_lm  # noqa: E402
+from labcode.experiments.energy.matmul import program as energy_matmul  # noqa: E402
+from labcode.experiments.energy.products import program as energy_products  # noqa: E402
+from labcode.experiments.energy.ranges import program as energy_ranges  # noqa: E402
+from labcode.experiments.energy.sensor import program as energy_sensor  # noqa: E402
+from labcode.experiments.shared.windows import Windows, Zeus  # noqa: E402
 
 CPU = torch.device("cpu")
 SHORT = ("--seconds", "0.02", "--warmup", "0.01")
@@ -177,7 +177,7 @@ def test_parts_are_those_of_a_pass() -> None:
     from torch.utils.flop_counter import FlopCounterMode
 
     from labcode.analysis.lm import decoder
-    from labcode.workloads.models.transformer_steps import Setup, make_trainer
+    from labcode.experiments.lm.transformer.steps import Setup, make_trainer
 
     trainer = make_trainer(Setup(decoder.SIZES["tiny"], 2, 16), CPU)
     with torch.no_grad():

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from labcode.errors import LabError, ToolError
+from labcode.experiments.energy.sweep import program as sweep
 from labcode.hardware import driver, management
-from labcode.workloads.energy import sweep
 from tests.support.fake_nvml import FakeGpu, FakeNvml
 
 GPU = management.ManagedGpu("NVIDIA Test", "0000:01:00.0", max_sm_clock_mhz=1980, power_limit_w=700.0)

@@ -9,7 +9,7 @@ import pytest
 from labcode.errors import LabError
 
 torch = pytest.importorskip("torch")
-from labcode.workloads import fp8_training as training  # noqa: E402
+from labcode.experiments.compute.fp8_training import program as training  # noqa: E402
 
 TINY = [
     "--device",

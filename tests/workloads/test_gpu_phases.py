@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from labcode.workloads.gpu import phases as gpu_phases
+from labcode.experiments.nsys.gpu_phases import program as gpu_phases
 from tests.support.records import recorded
 
 SMALL = ["--device", "cpu", "--numbers", "16384", "--side", "64", "--phase-ms", "0.01"]

@@ -20,11 +20,12 @@ torch = pytest.importorskip("torch")
 from labcode.analysis.lm.decoder import SIZES  # noqa: E402
 from labcode.analysis.serving import queueing  # noqa: E402
 from labcode.errors import LabError  # noqa: E402
-from labcode.workloads.inference import __main__ as program  # noqa: E402
-from labcode.workloads.inference import (  # noqa: E402
+from labcode.experiments.lm.transformer.model import Decoder  # noqa: E402
+from labcode.experiments.serving.inference import (
     fused,
     load,
     model,
+    program,  # noqa: E402
     quantize,
     runners,
     speculate,
@@ -32,13 +33,12 @@ from labcode.workloads.inference import (  # noqa: E402
     text,
     tokens,
 )
-from labcode.workloads.inference.cache import Contiguous, Growing, Paged, Pool  # noqa: E402
-from labcode.workloads.inference.engine import NOT_A_NUMBER, Clock, Engine, NoMemoryError  # noqa: E402
-from labcode.workloads.inference.fused import folded  # noqa: E402
-from labcode.workloads.inference.requests import Answer, Request  # noqa: E402
-from labcode.workloads.inference.runners import Alone, Slots, choose, sample  # noqa: E402
-from labcode.workloads.inference.verifier import Verifier  # noqa: E402
-from labcode.workloads.models.transformer_model import Decoder  # noqa: E402
+from labcode.experiments.serving.inference.cache import Contiguous, Growing, Paged, Pool  # noqa: E402
+from labcode.experiments.serving.inference.engine import NOT_A_NUMBER, Clock, Engine, NoMemoryError  # noqa: E402
+from labcode.experiments.serving.inference.fused import folded  # noqa: E402
+from labcode.experiments.serving.inference.requests import Answer, Request  # noqa: E402
+from labcode.experiments.serving.inference.runners import Alone, Slots, choose, sample  # noqa: E402
+from labcode.experiments.serving.inference.verifier import Verifier  # noqa: E402
 
 CPU = torch.device("cpu")
 TINY = SIZES["tiny"]

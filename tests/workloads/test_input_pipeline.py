@@ -19,11 +19,13 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from labcode.errors import InputError, LabError  # noqa: E402
-from labcode.workloads import input_pipeline as program  # noqa: E402
-from labcode.workloads.input_pipeline import SLOW_WAYS, VARIANTS, Outcome  # noqa: E402
-from labcode.workloads.models import input_pipeline_feed as feed  # noqa: E402
-from labcode.workloads.models import input_pipeline_files as files  # noqa: E402
-from labcode.workloads.models import input_pipeline_pictures as pictures  # noqa: E402
+from labcode.experiments.advanced.input_pipeline import (
+    feed,  # noqa: E402
+    files,  # noqa: E402
+    pictures,  # noqa: E402
+    program,  # noqa: E402
+)
+from labcode.experiments.advanced.input_pipeline.program import SLOW_WAYS, VARIANTS, Outcome  # noqa: E402
 from tests.support.records import recorded  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]

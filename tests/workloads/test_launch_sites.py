@@ -11,9 +11,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from labcode.errors import LabError  # noqa: E402
-from labcode.workloads import launch_sites  # noqa: E402
-from labcode.workloads.launch_sites import HIDDEN, Outcome  # noqa: E402
-from labcode.workloads.models import launch_sites_model as model  # noqa: E402
+from labcode.experiments.advanced.launch_sites import model  # noqa: E402
+from labcode.experiments.advanced.launch_sites import program as launch_sites  # noqa: E402
+from labcode.experiments.advanced.launch_sites.program import HIDDEN, Outcome  # noqa: E402
 from tests.support.records import recorded  # noqa: E402
 
 SHAPE = model.Shape(length=12, width=16, heads=4, layers=2, tokens=20)

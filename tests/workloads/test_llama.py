@@ -3,9 +3,13 @@ import json
 import pytest
 
 torch = pytest.importorskip("torch")
-from labcode.workloads.llama import __main__ as program  # noqa: E402
-from labcode.workloads.llama import generate, model, sharded  # noqa: E402
-from labcode.workloads.shared import common  # noqa: E402
+from labcode.experiments.lm.llama import (  # noqa: E402
+    generate,
+    model,
+    program,  # noqa: E402
+)
+from labcode.experiments.scaling.llama_sharded import program as sharded  # noqa: E402
+from labcode.experiments.shared import common  # noqa: E402
 
 
 def refused(capsys, main, *words):

@@ -8,8 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from labcode.workloads import lm_grid  # noqa: E402
-from labcode.workloads.models import transformer_steps  # noqa: E402
+from labcode.experiments.lm.lm_grid import program as lm_grid  # noqa: E402
+from labcode.experiments.lm.transformer import steps as transformer_steps  # noqa: E402
 from tests.support.records import recorded  # noqa: E402
 
 SMALL = [

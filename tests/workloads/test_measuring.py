@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from labcode.workloads import measuring
-from labcode.workloads.shared import sensors as sensors_module
+from labcode.experiments.lab.measuring import program as measuring
+from labcode.experiments.shared import sensors as sensors_module
 from tests.support.records import recorded
 
 

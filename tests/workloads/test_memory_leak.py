@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from labcode.workloads import memory_leak  # noqa: E402
+from labcode.experiments.pytorch.memory_leak import program as memory_leak  # noqa: E402
 from tests.support.records import recorded  # noqa: E402
 
 SMALL = ["--device", "cpu", "--batch", "64", "--width", "16", "--layers", "3", "--steps", "4"]

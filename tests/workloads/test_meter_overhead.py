@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from labcode.errors import LabError
-from labcode.workloads.energy import overhead
+from labcode.experiments.energy.overhead import program as overhead
 
 MS = 1_000_000
 

@@ -13,10 +13,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from labcode.workloads import multi_gpu  # noqa: E402
-from labcode.workloads.models import data_parallel  # noqa: E402
-from labcode.workloads.models.data_parallel import Member, Size  # noqa: E402
-from labcode.workloads.models.gradients import (  # noqa: E402
+from labcode.experiments.nsys.multi_gpu import data_parallel  # noqa: E402
+from labcode.experiments.nsys.multi_gpu import program as multi_gpu  # noqa: E402
+from labcode.experiments.nsys.multi_gpu.data_parallel import Member, Size  # noqa: E402
+from labcode.experiments.nsys.multi_gpu.gradients import (
     AfterBackward,
     DuringBackward,
     make_reduction,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from labcode.workloads import attention
-from labcode.workloads.older.flags import FLAGS, translated
+from labcode.experiments.compute.attention import program as attention
+from labcode.experiments.compute.attention.older.flags import FLAGS, translated
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_the_programs_run_by_their_names(
     tmp_path: Path, program: str, words: list[str], message: str
 ) -> None:
     pytest.importorskip("torch")
-    command = [sys.executable, "-m", f"labcode.workloads.older.{program}", *words]
+    command = [sys.executable, "-m", f"labcode.experiments.compute.attention.older.{program}", *words]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2 and message.lower() in done.stderr.lower()
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from labcode.errors import LabError, ToolError
+from labcode.experiments.serving.paged_decode import program as paged_decode
+from labcode.experiments.serving.paged_decode import steps
 from labcode.kernels import launch as launching
 from labcode.kernels.catalogue import Gpu
 from labcode.kernels.topics import paged_decode as topic
-from labcode.workloads import paged_decode
-from labcode.workloads.models import paged_decode_steps as steps
 
 H200 = Gpu("NVIDIA H200", 90, 132, 62914560, 232448, 2048)
 

@@ -10,8 +10,8 @@ pytest.importorskip("torch")
 
 from labcode.analysis.lm.decoder import SIZES
 from labcode.errors import ToolError
-from labcode.workloads import profiler_overhead as overhead
-from labcode.workloads.shared import recording
+from labcode.experiments.pytorch.profiler_overhead import program as overhead
+from labcode.experiments.shared import recording
 from tests.support.records import recorded
 
 SMALL = [

@@ -10,9 +10,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from labcode.errors import LabError  # noqa: E402
+from labcode.experiments.shared import memory_history  # noqa: E402
+from labcode.experiments.shared.recording import REQUEST, Request, recording  # noqa: E402
 from labcode.reports.memory.history import open_history  # noqa: E402
-from labcode.workloads.shared import memory_history  # noqa: E402
-from labcode.workloads.shared.recording import REQUEST, Request, recording  # noqa: E402
 
 CPU = torch.device("cpu")
 

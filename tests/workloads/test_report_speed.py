@@ -7,7 +7,7 @@ import pytest
 
 from labcode.analysis.stats.nsys.reports import TABLES
 from labcode.errors import ToolError
-from labcode.workloads import report_speed
+from labcode.experiments.lab.report_speed import program as report_speed
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ if words[0] == "--version":
     print("NVIDIA Nsight Systems version 2025.3.1.90-1v0")
 elif words[0] == "profile":
     sys.path.insert(0, {root!r})
-    from labcode.workloads.models.big_export import make_big_export
+    from labcode.experiments.lab.report_speed.big_export import make_big_export
     if {breaks}:
         print("The target application terminated with an error", file=sys.stderr)
         sys.exit(1)

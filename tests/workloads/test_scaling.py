@@ -12,16 +12,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from labcode.errors import InputError  # noqa: E402
-from labcode.workloads.models.data_parallel import Member  # noqa: E402
-from labcode.workloads.scaling import (  # noqa: E402
-    collectives,
-    group,
-    overlap,
-    shots,
-    strategies,
-    tensor_parallel,
-    training,
-)
+from labcode.experiments.nsys.multi_gpu.data_parallel import Member  # noqa: E402
+from labcode.experiments.scaling import group
+from labcode.experiments.scaling.collectives import program as collectives
+from labcode.experiments.scaling.overlap import program as overlap
+from labcode.experiments.scaling.shots import program as shots
+from labcode.experiments.scaling.tensor_parallel import program as tensor_parallel
+from labcode.experiments.scaling.training import program as training
+from labcode.experiments.scaling.training import strategies
 
 TINY = ("--size", "tiny", "--context", "8", "--steps", "2", "--warmup", "1")
 

@@ -14,12 +14,12 @@ torch = pytest.importorskip("torch")
 
 from labcode.analysis.lm import decoder  # noqa: E402
 from labcode.errors import InputError  # noqa: E402
-from labcode.workloads.models.data_parallel import Member  # noqa: E402
-from labcode.workloads.scaling import hiding  # noqa: E402
-from labcode.workloads.scaling.engines import BACK, OUT, ByCopyEngines  # noqa: E402
-from labcode.workloads.scaling.exchanges import LATE, Bucket  # noqa: E402
-from labcode.workloads.scaling.registered import Windows  # noqa: E402
-from labcode.workloads.scaling.training import Task  # noqa: E402
+from labcode.experiments.nsys.multi_gpu.data_parallel import Member  # noqa: E402
+from labcode.experiments.scaling.hiding import program as hiding  # noqa: E402
+from labcode.experiments.scaling.hiding.engines import BACK, OUT, ByCopyEngines  # noqa: E402
+from labcode.experiments.scaling.hiding.exchanges import LATE, Bucket  # noqa: E402
+from labcode.experiments.scaling.hiding.registered import Windows  # noqa: E402
+from labcode.experiments.scaling.training.program import Task  # noqa: E402
 from tests.workloads.test_scaling import TINY, record  # noqa: E402
 
 SHAPES = ((7, 40), (5,), (3, 100), (1,), (64, 9))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from labcode.errors import ToolError
-from labcode.workloads import sweeps
-from labcode.workloads.cuda import PROGRAMS, CudaProgram
+from labcode.experiments.nsys.sweeps import program as sweeps
+from labcode.experiments.shared.cuda import PROGRAMS, CudaProgram
 
 
 @pytest.mark.parametrize("sweep", sweeps.VARIANTS)

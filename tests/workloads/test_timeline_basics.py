@@ -11,10 +11,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from labcode.errors import LabError  # noqa: E402
-from labcode.workloads import timeline_basics  # noqa: E402
-from labcode.workloads.models import loaders  # noqa: E402
-from labcode.workloads.models.loaders import Ahead, InTurn  # noqa: E402
-from labcode.workloads.models.pictures import (  # noqa: E402
+from labcode.experiments.nsys.timeline_basics import loaders  # noqa: E402
+from labcode.experiments.nsys.timeline_basics import program as timeline_basics  # noqa: E402
+from labcode.experiments.nsys.timeline_basics.loaders import Ahead, InTurn  # noqa: E402
+from labcode.experiments.nsys.timeline_basics.pictures import (
     CHANNELS,
     CLASSES,
     CROPPED,
@@ -23,7 +23,7 @@ from labcode.workloads.models.pictures import (  # noqa: E402
     make_pictures,
     prepare,
 )
-from labcode.workloads.timeline_basics import Outcome  # noqa: E402
+from labcode.experiments.nsys.timeline_basics.program import Outcome  # noqa: E402
 
 CPU = torch.device("cpu")
 PLAN = BatchPlan(batch=24, cpu_work=2, seed=3)

@@ -14,11 +14,12 @@ torch = pytest.importorskip("torch")
 from labcode.analysis.lm import decoder  # noqa: E402
 from labcode.analysis.lm.decoder import SIZES  # noqa: E402
 from labcode.errors import LabError  # noqa: E402
-from labcode.workloads import transformer  # noqa: E402
-from labcode.workloads.models import transformer_model, transformer_steps  # noqa: E402
-from labcode.workloads.models.transformer_steps import PASSES, Setup, Times  # noqa: E402
-from labcode.workloads.shared.marks import marks  # noqa: E402
-from labcode.workloads.shared.recording import REQUEST, Request  # noqa: E402
+from labcode.experiments.lm.transformer import model as transformer_model  # noqa: E402
+from labcode.experiments.lm.transformer import program as transformer  # noqa: E402
+from labcode.experiments.lm.transformer import steps as transformer_steps
+from labcode.experiments.lm.transformer.steps import PASSES, Setup, Times  # noqa: E402
+from labcode.experiments.shared.marks import marks  # noqa: E402
+from labcode.experiments.shared.recording import REQUEST, Request  # noqa: E402
 from tests.support.records import recorded  # noqa: E402
 
 CPU = torch.device("cpu")
