@@ -181,7 +181,7 @@ def timed_code_changed(record: ExperimentRecord, root: Path | None = None) -> bo
 
 
 def place_of(label: str, digest: str, root: Path) -> str:
-    """Where a source lies today: where it did, or where a file of the same meaning lies; '' where it changed."""
+    """Where a source lies today: where it did, or a file of the same meaning does; '' where it changed."""
     place, _, name = label.partition(":")
     path = root / place
     try:

@@ -18,7 +18,7 @@ CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LAYERS = {
     contract.get("containers", ["labcode"])[0]: contract for contract in CONTRACTS if "layers" in contract
 }
-EXPERIMENTS = r"labcode\.experiments\.(?!shared)"  # their folders are free of circles; a new one writes no contract
+EXPERIMENTS = r"labcode\.experiments\.(?!shared)"  # free of circles; a new folder writes no contract
 
 
 @pytest.fixture(scope="module")

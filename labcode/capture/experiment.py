@@ -40,10 +40,10 @@ class Experiment:
     """What is captured together, back to back on one machine.
 
     ``module`` is run as ``python -m module ARGS``, a CUDA program as ``python -m labcode.workloads.cuda
-    PROGRAM ARGS``; ``sources`` are paths and globs relative to the repository whose change makes the capture
-    stale, beyond those that follow from the files ``made_of`` (see `labcode.capture.sources`); ``needs`` are tools and packages beyond the GPUs (``nvcc``,
-    ``torch``); an experiment of the tool ``power`` that needs ``nsys`` runs under it, too;
-    ``time_limit_s`` bounds each single run.
+    PROGRAM ARGS``; ``sources`` are paths and globs relative to the repository whose change makes the
+    capture stale, beyond those that follow from the files ``made_of`` (see `labcode.capture.sources`);
+    ``needs`` are tools and packages beyond the GPUs (``nvcc``, ``torch``); an experiment of the tool
+    ``power`` that needs ``nsys`` runs under it, too; ``time_limit_s`` bounds each single run.
     """
 
     id: str
@@ -99,14 +99,15 @@ def folders(root: Path | None = None) -> list[str]:
 def read(folder: str, root: Path | None = None) -> dict[str, Experiment]:
     """What is captured of the experiment in ``folder`` (PART/NAME), by id, in the order of its description.
 
-    A text of ``experiment.toml`` is words with spaces between: ``$name`` stands for the words that are called
-    so (under ``words``, or in words.toml of the part), ``{a,b}`` in a word for each in turn. What runs is
-    ``program.py``, by its name below `labcode.workloads`, or where there is only a ``cuda.py``, the program of
-    the folder's name in ``cuda/``; ``module`` and ``program`` name another one. ``made_of`` names those modules
-    of the folder that the runs are made of, where it is not all that the program imports. A run is of the
-    ``variant`` of its own name, or of another one ('': of none), and takes ``args``; the profiler takes
-    ``options`` and, of ncu, the names of ``kernels`` without namespace and template arguments. Runs of plain
-    scripts are named by ``cases``, each with a fault and mended, and ``good`` ones.
+    A text of ``experiment.toml`` is words with spaces between: ``$name`` stands for the words that are
+    called so (under ``words``, or in words.toml of the part), ``{a,b}`` in a word for each in turn. What
+    runs is ``program.py``, by its name below `labcode.workloads`, or where there is only a ``cuda.py``,
+    the program of the folder's name in ``cuda/``; ``module`` and ``program`` name another one.
+    ``made_of`` names the modules of the folder that the runs are made of, where it is not all that the
+    program imports. A run is of the ``variant`` of its own name, or of another one ('': of none), and
+    takes ``args``; the profiler takes ``options`` and, of ncu, the names of ``kernels`` without namespace
+    and template arguments. Runs of plain scripts are named by ``cases``, each with a fault and mended,
+    and ``good`` ones.
     """
     place = (root or repository_root()) / FOLDER / folder
     table = _table(place / "experiment.toml")

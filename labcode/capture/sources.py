@@ -23,14 +23,15 @@ _OTHERWISE = re.compile(
 _COMMON = "labcode/experiments/shared/common.py"
 _MARKS = ("nvtx_range", "synchronize")  # of that module: what lies in what is measured
 _FLAGS = "labcode/kernels/build.py:FLAGS"
+_HEADER = re.compile(r"[\w/]+\.cuh?")
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
 def sources_of(experiment: Experiment, root: Path | None = None) -> tuple[str, ...]:
     """What makes captures of an experiment stale: its ``sources``, and what follows from what it is made of.
 
-    Paths, globs and ``module.py:NAME``, relative to ``root`` (the repository). Raises `InputError` for a source
-    that is missing.
+    Paths, globs and ``module.py:NAME``, relative to ``root`` (the repository). Raises `InputError` for a
+    source that is missing.
     """
     root = root or repository_root()
     if not experiment.made_of:
@@ -81,19 +82,19 @@ def _imports(root: Path, text: str) -> Iterator[str]:
                     yield from _program_of(root, module)
                 if _COUNTS.match(module) and not _OTHERWISE.search(module) and (root / module).is_file():
                     yield module
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if re.fullmatch(r"[\w/]+\.cuh?", node.value) and (root / "cuda" / node.value).is_file():
-                yield f"cuda/{node.value}"
+        elif (
+            isinstance(node, ast.Constant) and isinstance(text := node.value, str) and _HEADER.fullmatch(text)
+        ):
+            yield from (path.relative_to(root).as_posix() for path in (root / "cuda").glob(text))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if node.value.id in aliases and node.attr in _MARKS:
-                yield f"{_COMMON}:{node.attr}"
+        if isinstance(node, ast.Attribute) and node.attr in _MARKS and isinstance(node.value, ast.Name):
+            yield from (f"{_COMMON}:{node.attr}" for alias in aliases if alias == node.value.id)
 
 
 def _program_of(root: Path, module: str) -> Iterator[str]:
     """The program that a ``cuda.py`` describes: the first word of its description names it."""
     for node in ast.walk(ast.parse((root / module).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-            name = f"cuda/{node.args[0].value}/{node.args[0].value}.cu"
-            if (root / name).is_file():
-                yield name
+            program = str(node.args[0].value)
+            if (root / f"cuda/{program}/{program}.cu").is_file():
+                yield f"cuda/{program}/{program}.cu"

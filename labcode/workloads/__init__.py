@@ -1,7 +1,8 @@
 """The programs that get profiled, by the names that users type: ``python -m labcode.workloads.NAME``.
 
-A name stands for ``program.py`` in the folder of that name below ``labcode/experiments``, whichever part it is in;
-``PART.NAME`` names the part, too. Names of before that are neither stand in `NAMES`, the one table of them.
+A name stands for ``program.py`` in the folder of that name below ``labcode/experiments``, whichever part it
+is in; ``PART.NAME`` names the part, too. Names of before that are neither stand in `NAMES`, the one table of
+them.
 """
 
 import importlib

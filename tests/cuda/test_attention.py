@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labcode.experiments.shared.cuda import attention as wrapper
+from labcode.experiments.compute.attention.cuda import program as wrapper
 from labcode.kernels.catalogue import Gpu, Problem
 from labcode.kernels.launch import reason_unfit
 from labcode.kernels.topics import attention

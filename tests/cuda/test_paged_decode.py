@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from labcode.experiments.shared.cuda import paged_decode as wrapper
+from labcode.experiments.serving.paged_decode.cuda import program as wrapper
 from labcode.kernels.topics import paged_decode as topic
 from tests.cuda.conftest import NEWEST, Assemble, Built
 from tests.cuda.ncu_programs import NO_GPU, check_wrapper, resources, run

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from labcode.errors import LabError
-from labcode.experiments.shared.cuda import gemm as program
+from labcode.experiments.compute.gemm.cuda import program
 from labcode.kernels.catalogue import Gpu, Kernel, Problem, Step, entry, numbers
 from labcode.kernels.topics import gemm, kernels, memory_bandwidth, transpose
 from labcode.kernels.topics import sum as sums

@@ -1,6 +1,6 @@
 """Latencies of requests: the columns of a run in; percentiles with intervals, goodput, Little's law out.
 
-A run is what `labcode.experiments.serving.inference` records of one load: ``arrives_us``, ``started_us``, ``first_us``,
+A run is what `labcode.workloads.inference` records of one load: ``arrives_us``, ``started_us``, ``first_us``,
 ``last_us``, ``prompt_tokens``, ``tokens`` of each request, ``span_us`` and ``held_mean`` of all.
 """
 

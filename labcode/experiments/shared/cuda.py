@@ -101,7 +101,7 @@ def programs() -> dict[str, CudaProgram]:
         importlib.import_module(f"labcode.experiments.{folder.parent.name}.{folder.name}.cuda")
         for folder in folders
     )
-    return {module.PROGRAM.PROGRAM: module.PROGRAM for module in modules}
+    return {module.program.PROGRAM: module.program for module in modules}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -2,7 +2,7 @@
 
 A problem is (heads, length, dim), heads counting those of all sequences of a batch; dim is 64 or 128. The
 bf16 and fp16 steps take arrays that start on 16 bytes, and those behind the first two tensor maps:
-``labcode.experiments.compute.attention.program`` launches, checks and times them; ``predicted`` is the share of cuDNN's rate.
+``labcode.workloads.attention`` launches, checks and times them; ``predicted`` is the share of cuDNN's rate.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Attention's backward on tensor cores (``cuda/backward``): from the result's gradient those of Q, K, V.
 
 A problem is (heads, length, 128), heads counting those of all sequences of a batch; fewer heads of keys and
-values may serve them in groups. ``labcode.experiments.compute.attention_backward.program`` launches, checks and times the steps
+values may serve them in groups. ``labcode.workloads.attention_backward`` launches, checks and times the steps
 beside PyTorch's; ``predicted`` is the share of the rate of cuDNN's backward.
 """
 

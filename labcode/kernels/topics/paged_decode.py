@@ -1,7 +1,7 @@
 """Attention of the newest token over a paged cache (``cuda/paged_decode``): a block a head to equal shares.
 
 A problem is (batch, tokens): so many sequences of so many tokens each in the cache, 32 heads of queries
-over 8 of keys and values, 128 dimensions, pages of 16 tokens. ``labcode.experiments.serving.paged_decode.program`` launches,
+over 8 of keys and values, 128 dimensions, pages of 16 tokens. ``labcode.workloads.paged_decode`` launches,
 checks and times the steps, on uneven lengths and other pages, too; ``predicted`` is the share of the rate of
 a plain read.
 """

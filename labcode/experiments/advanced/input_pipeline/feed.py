@@ -40,7 +40,7 @@ class Setup:
 
     ``workers`` processes (0: the training loop itself loads), each ``ahead`` batches ahead; ``pin``: into
     pinned memory, copied while the GPU computes; ``persistent``: workers outlive an epoch; ``slow``: what is
-    done the slow way (see `Reader` and `labcode.experiments.advanced.input_pipeline.pictures`).
+    done the slow way (see `Reader` and ``pictures.py``).
     """
 
     workers: int = 0

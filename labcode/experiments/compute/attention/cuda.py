@@ -2,7 +2,7 @@
 
 from labcode.experiments.shared.cuda import CudaProgram, steps
 
-PROGRAM = CudaProgram(
+program = CudaProgram(
     "attention",
     "Computes attention of random normal values, step by step.",
     ("all", *steps("attention_bf16"), "slow", "plain_rows", "four_blocks"),

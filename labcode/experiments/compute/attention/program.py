@@ -4,7 +4,7 @@ python -m labcode.workloads.attention benchmark --lengths 512,2048,8192 --json r
 python -m labcode.workloads.attention visualize --input results.json --output-dir plots/
 python -m labcode.workloads.attention profile --length 2048 --implementation lazy --trace trace.json
 
-The implementations are those of `labcode.experiments.compute.attention.steps`. Inputs are random normal values.
+The implementations are those of ``steps.py``. Inputs are random normal values.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ python -m labcode.workloads.attention_backward benchmark --lengths 2048,8192 --j
 python -m labcode.workloads.attention_backward benchmark --kv-heads 4 --masks causal
 python -m labcode.workloads.attention_backward benchmark --plan 80,kAhead,kThreads,false,true,true
 
-The implementations are those of `labcode.experiments.compute.attention_backward.steps`. Inputs are random normal
+The implementations are those of ``steps.py``. Inputs are random normal
 values; all take turns, each from a cold L2 cache. The forward pass is on nobody's clock.
 """
 

@@ -2,7 +2,7 @@
 
 from labcode.experiments.shared.cuda import CudaProgram
 
-PROGRAM = CudaProgram(
+program = CudaProgram(
     "compute_metrics",
     "Times kernels that each show one thing that keeps an SM from working, with more and less of it.",
     (

@@ -1,7 +1,7 @@
 """A decoder trained in bf16 and with 8-bit matmuls: recipes in; a record of losses and times of a step out.
 
 The linear layers of the blocks multiply e4m3 by ``torch._scaled_mm``, forward and twice in the backward pass;
-all else is the model in bf16 of ``labcode.experiments.lm.transformer.program``. Tokens follow a table drawn at random, so
+all else is the model in bf16 of ``labcode.workloads.transformer``. Tokens follow a table drawn at random, so
 the least loss that any model can reach is known.
 """
 

@@ -2,7 +2,7 @@
 
 from labcode.experiments.shared.cuda import CudaProgram, steps
 
-PROGRAM = CudaProgram(
+program = CudaProgram(
     "gemm",
     "Multiplies matrices of random normal values, step by step, and holds the time against cuBLAS.",
     ("fp32", "bf16", *steps("gemm")),

@@ -2,7 +2,7 @@
 
 from labcode.experiments.shared.cuda import CudaProgram, steps
 
-PROGRAM = CudaProgram(
+program = CudaProgram(
     "memory_bandwidth",
     "Copies arrays in GPU memory in several ways and holds each against cudaMemcpy.",
     ("all", *steps("copy"), "triad", "gather", "misaligned", "sizes"),

@@ -2,7 +2,7 @@
 
 from labcode.experiments.shared.cuda import CudaProgram, steps
 
-PROGRAM = CudaProgram(
+program = CudaProgram(
     "optimization_loop",
     "Times the rounds of optimizing a bilateral filter of 9 x 9 pixels, beside what was predicted.",
     (*steps("bilateral"), "all"),

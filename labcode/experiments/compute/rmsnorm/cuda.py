@@ -2,4 +2,4 @@
 
 from labcode.experiments.shared.cuda import of_rows
 
-PROGRAM = of_rows("rmsnorm", "RMSNorm")
+program = of_rows("rmsnorm", "RMSNorm")

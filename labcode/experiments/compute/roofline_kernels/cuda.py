@@ -2,7 +2,7 @@
 
 from labcode.experiments.shared.cuda import CudaProgram
 
-PROGRAM = CudaProgram(
+program = CudaProgram(
     "roofline_kernels",
     "Measures the roofs of the roofline and kernels of different arithmetic intensity under them.",
     ("all", "ceilings", "fp64", "fp32", "fp16", "tensor"),

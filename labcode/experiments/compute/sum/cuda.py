@@ -2,7 +2,7 @@
 
 from labcode.experiments.shared.cuda import CudaProgram, steps
 
-PROGRAM = CudaProgram(
+program = CudaProgram(
     "sum",
     "Adds up an array of random normal floats; holds the time against CUB and a copy of as many bytes.",
     ("all", *steps("sum")),

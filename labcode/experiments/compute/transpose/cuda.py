@@ -2,7 +2,7 @@
 
 from labcode.experiments.shared.cuda import CudaProgram, steps
 
-PROGRAM = CudaProgram(
+program = CudaProgram(
     "transpose",
     "Transposes a matrix and holds the time against a copy of as many bytes.",
     ("all", *steps("transpose")),

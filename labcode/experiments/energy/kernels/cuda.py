@@ -2,7 +2,7 @@
 
 from labcode.experiments.shared.cuda import CudaProgram
 
-PROGRAM = CudaProgram(
+program = CudaProgram(
     "energy",
     "Repeats one kind of work after another, each for seconds, and says when: for a meter of power.",
     ("all", "idle", "memory", "arithmetic", "intensity", "tensor", "race"),

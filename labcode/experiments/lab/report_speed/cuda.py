@@ -2,7 +2,7 @@
 
 from labcode.experiments.shared.cuda import CudaProgram
 
-PROGRAM = CudaProgram(
+program = CudaProgram(
     "many_operations",
     "Issues very many short kernels, copies and memsets, with ranges and calls of the operating system "
     "around them.",

@@ -16,7 +16,7 @@ from pathlib import Path
 from labcode.analysis.stats.nsys.reports import TABLES
 from labcode.errors import ToolError
 from labcode.experiments.lab.report_speed.big_export import MIXES, make_big_export
-from labcode.experiments.lab.report_speed.cuda import PROGRAM as many_operations
+from labcode.experiments.lab.report_speed.cuda import program as many_operations
 from labcode.experiments.lab.report_speed.side_by_side import side_by_side
 from labcode.experiments.shared import common
 from labcode.experiments.shared.common import Check, Record

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from labcode.experiments.lm.llama.expected import CONFIGS, DOCUMENTS
 from labcode.errors import ToolError
+from labcode.experiments.lm.llama.expected import CONFIGS, DOCUMENTS
 from labcode.experiments.shared.common import Check
 
 if TYPE_CHECKING:

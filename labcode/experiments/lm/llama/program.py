@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from labcode.experiments.lm.llama.expected import CONFIGS
 from labcode.errors import InputError
 from labcode.experiments.lm.llama import generate, model, train
+from labcode.experiments.lm.llama.expected import CONFIGS
 from labcode.experiments.shared import common
 from labcode.experiments.shared.common import Check, nvtx_range, synchronize
 from labcode.experiments.shared.windows import Windows, mark_clock

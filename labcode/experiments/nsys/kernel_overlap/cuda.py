@@ -2,7 +2,7 @@
 
 from labcode.experiments.shared.cuda import CudaProgram
 
-PROGRAM = CudaProgram(
+program = CudaProgram(
     "kernel_overlap",
     "Times many small kernels: on one stream, on several, as a CUDA graph; and a chain of tiny ones.",
     ("stream", "streams", "graph", "tiny_stream", "tiny_graph"),

@@ -2,7 +2,7 @@
 
 from labcode.experiments.shared.cuda import CudaProgram
 
-PROGRAM = CudaProgram(
+program = CudaProgram(
     "memory_timeline",
     "Times copy in, kernel, copy out: from pageable memory, from pinned memory, pipelined in chunks.",
     ("pageable", "pinned", "pipelined"),

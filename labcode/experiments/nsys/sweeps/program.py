@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from labcode.errors import ToolError
-from labcode.experiments.nsys.kernel_overlap.cuda import PROGRAM as kernel_overlap
-from labcode.experiments.nsys.memory_timeline.cuda import PROGRAM as memory_timeline
+from labcode.experiments.nsys.kernel_overlap.cuda import program as kernel_overlap
+from labcode.experiments.nsys.memory_timeline.cuda import program as memory_timeline
 from labcode.experiments.shared import common
 from labcode.experiments.shared.common import Check, Record
 

@@ -3,8 +3,8 @@
 A case is the training step of the decoder on all GPUs of a group, with one way of summing gradients and one
 batch a GPU. ``naive`` and ``flat`` are as in `strategies`; the others send buckets during the backward pass:
 ``bucketed`` by NCCL, ``symmetric`` by NCCL on registered memory, ``gathered`` by NCCL's copy engines
-(`labcode.experiments.scaling.hiding.registered`), ``engines`` by copy engines without NCCL
-(`labcode.experiments.scaling.hiding.engines`). With ``+split`` behind its name the optimizer takes its step in two
+(``registered.py``), ``engines`` by copy engines without NCCL
+(``engines.py``). With ``+split`` behind its name the optimizer takes its step in two
 parts, and the last buckets travel behind the first. Timed are the step, the step without communication by
 the same processes, and the communication alone; on one GPU, the step. What registered memory needs is not
 everywhere: a way that cannot be taken becomes a case that says why.

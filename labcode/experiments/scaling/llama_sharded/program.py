@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from labcode.experiments.lm.llama.expected import CONFIGS
 from labcode.experiments.lm.llama import model as llama
+from labcode.experiments.lm.llama.expected import CONFIGS
 from labcode.experiments.nsys.multi_gpu.data_parallel import Member
 from labcode.experiments.scaling import group
 from labcode.experiments.shared import common

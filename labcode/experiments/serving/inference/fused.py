@@ -1,6 +1,6 @@
 """Decoding at batch 1 by five kernels a layer: weights and a prompt in; the likeliest tokens out.
 
-`labcode.experiments.serving.inference.kernels` has the kernels. A step is captured into a CUDA graph once: where the
+``kernels.py`` has the kernels. A step is captured into a CUDA graph once: where the
 sequence ends is known to the device alone, so every step replays the same graph.
 """
 

@@ -322,7 +322,7 @@ def product(
     """``out`` = weight · x on the current stream, the vector first normalized, the result by GELU or added.
 
     weight [rows, depth], x [depth], out [rows]; ``norm``: sums of the weight's rows, and what the shift of
-    the normalization adds, both [rows] in fp32 (`labcode.experiments.serving.inference.fused.folded`); ``scale``
+    the normalization adds, both [rows] in fp32 (``fused.folded``); ``scale``
     [rows]: of quantized weights. ``early`` as of `_start`; 0 waits as every kernel does.
     """
     count, depth = weight.shape

@@ -1,7 +1,7 @@
 """The decoder as it serves: weights, tokens and a cache of keys and values in; logits out, the cache grown.
 
 The same arithmetic as `labcode.experiments.lm.transformer.model.Decoder`, without its ranges and gradients;
-what a cache does with keys and values is the cache's own (`labcode.experiments.serving.inference.cache`).
+what a cache does with keys and values is the cache's own (``cache.py``).
 """
 
 from __future__ import annotations

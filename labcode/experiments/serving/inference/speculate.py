@@ -48,7 +48,7 @@ def speculate(
     """``most`` tokens behind a prompt, the first of them known.
 
     ``verify`` takes the newest token and guesses after it, and gives the model's choice after each; it keeps
-    those in its cache that agree (`labcode.experiments.serving.inference.verifier`). ``count`` 0 guesses nothing.
+    those in its cache that agree (``verifier.py``). ``count`` 0 guesses nothing.
     """
     if count < 0:
         raise LabError(f"{count} tokens to guess; give 0 or more")

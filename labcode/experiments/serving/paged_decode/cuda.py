@@ -2,7 +2,7 @@
 
 from labcode.experiments.shared.cuda import CudaProgram, steps
 
-PROGRAM = CudaProgram(
+program = CudaProgram(
     "paged_decode",
     "Computes attention of the newest token over a cache of random normal keys and values, step by step.",
     ("all", *steps("paged_decode")),

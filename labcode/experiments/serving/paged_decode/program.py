@@ -2,7 +2,7 @@
 
 python -m labcode.workloads.paged_decode benchmark --batches 1,16,256 --tokens 1024,16384 --json results.json
 
-The implementations are those of `labcode.experiments.serving.paged_decode.steps`. Keys, values and queries are
+The implementations are those of ``steps.py``. Keys, values and queries are
 random normal values, pages lie in random order. Every call is recorded as a CUDA graph, as servers do, and
 starts from a cold L2 cache; all take turns with a read of as many bytes.
 """

@@ -1,4 +1,4 @@
-"""The attention programs of older guides: their flags in, the commands of `labcode.experiments.compute.attention.program` out.
+"""The attention programs of older guides: their flags in, the commands of `labcode.workloads.attention` out.
 
 python -m labcode.workloads.older.benchmark_attention --seq-lengths 128,256,512 --output results.json
 python -m labcode.workloads.older.profile_kernels --seq-len 512 --impl flash
@@ -17,7 +17,7 @@ FLAGS = {
 
 
 def translated(command: str, arguments: Sequence[str]) -> list[str]:
-    """The command line of `labcode.experiments.compute.attention.program`; flags that it has itself stay as they are."""
+    """The command line of `labcode.workloads.attention`; flags that it has itself stay as they are."""
     result = [command]
     for word in arguments:
         flag, equals, value = word.partition("=")

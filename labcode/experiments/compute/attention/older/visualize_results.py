@@ -1,4 +1,4 @@
-"""`labcode.experiments.compute.attention.program visualize` by the name and with the flags that older guides give it."""
+"""`labcode.workloads.attention visualize` by the name and with the flags that older guides give it."""
 
 from labcode.experiments.compute.attention.older.flags import main_of
 from labcode.experiments.shared import common

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from labcode.errors import LabError
+from labcode.experiments.nsys.kernel_overlap.cuda import program as kernel_overlap
 from labcode.experiments.shared import cuda
-from labcode.experiments.shared.cuda import CudaProgram, kernel_overlap
+from labcode.experiments.shared.cuda import CudaProgram
 
 
 def install(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> None:
@@ -55,14 +56,14 @@ def test_the_program_is_named_first(
     assert (tmp_path / "seen").read_text() == "--variant tree\n"
     assert cuda.main(["--help"]) == 0
     shown = capsys.readouterr().out
-    assert all(f"  {name}: " in shown for name in cuda.PROGRAMS)
-    with pytest.raises(LabError, match="sums: name one of the CUDA programs: kernel_overlap"):
+    assert all(f"  {name}: " in shown for name in cuda.programs())
+    with pytest.raises(LabError, match="sums: name one of the CUDA programs: attention, "):
         cuda.main(["sums"])
     with pytest.raises(LabError, match="no program named: name one of the CUDA programs"):
         cuda.main([])
 
 
-@pytest.mark.parametrize("program", cuda.PROGRAMS.values(), ids=list(cuda.PROGRAMS))
+@pytest.mark.parametrize("program", cuda.programs().values(), ids=list(cuda.programs()))
 def test_help_list_and_wrong_flags(program: CudaProgram, capsys: pytest.CaptureFixture[str]) -> None:
     for flag, shown in (("--help", "--variant"), ("--list", "\n".join(program.variants))):
         with pytest.raises(SystemExit) as done:

@@ -16,7 +16,7 @@ from labcode.analysis.lm.decoder import SIZES  # noqa: E402
 from labcode.errors import LabError  # noqa: E402
 from labcode.experiments.lm.transformer import model as transformer_model  # noqa: E402
 from labcode.experiments.lm.transformer import program as transformer  # noqa: E402
-from labcode.experiments.lm.transformer import steps as transformer_steps
+from labcode.experiments.lm.transformer import steps as transformer_steps  # noqa: E402
 from labcode.experiments.lm.transformer.steps import PASSES, Setup, Times  # noqa: E402
 from labcode.experiments.shared.marks import marks  # noqa: E402
 from labcode.experiments.shared.recording import REQUEST, Request  # noqa: E402

@@ -19,11 +19,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from labcode.errors import InputError, LabError  # noqa: E402
-from labcode.experiments.advanced.input_pipeline import (
-    feed,  # noqa: E402
-    files,  # noqa: E402
-    pictures,  # noqa: E402
-    program,  # noqa: E402
+from labcode.experiments.advanced.input_pipeline import (  # noqa: E402
+    feed,
+    files,
+    pictures,
+    program,
 )
 from labcode.experiments.advanced.input_pipeline.program import SLOW_WAYS, VARIANTS, Outcome  # noqa: E402
 from tests.support.records import recorded  # noqa: E402

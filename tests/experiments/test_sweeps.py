@@ -9,7 +9,7 @@ import pytest
 
 from labcode.errors import ToolError
 from labcode.experiments.nsys.sweeps import program as sweeps
-from labcode.experiments.shared.cuda import PROGRAMS, CudaProgram
+from labcode.experiments.shared.cuda import CudaProgram, programs
 
 
 @pytest.mark.parametrize("sweep", sweeps.VARIANTS)
@@ -17,8 +17,8 @@ def test_flags_are_the_programs_own_and_no_run_is_twice(sweep: str) -> None:
     runs = list(sweeps.grid(sweep))
     assert len({json.dumps(run) for run in runs}) == len(runs) > 10
     for program, flags in runs:
-        assert flags["variant"] in PROGRAMS[program].variants
-        assert set(flags) - {"variant"} <= set(PROGRAMS[program].flags)
+        assert flags["variant"] in programs()[program].variants
+        assert set(flags) - {"variant"} <= set(programs()[program].flags)
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, *, passed: bool = True, code: int = 0) -> list[list[str]]:

@@ -20,7 +20,7 @@ from labcode.experiments.scaling.hiding.engines import BACK, OUT, ByCopyEngines 
 from labcode.experiments.scaling.hiding.exchanges import LATE, Bucket  # noqa: E402
 from labcode.experiments.scaling.hiding.registered import Windows  # noqa: E402
 from labcode.experiments.scaling.training.program import Task  # noqa: E402
-from tests.workloads.test_scaling import TINY, record  # noqa: E402
+from tests.experiments.test_scaling import TINY, record  # noqa: E402
 
 SHAPES = ((7, 40), (5,), (3, 100), (1,), (64, 9))
 

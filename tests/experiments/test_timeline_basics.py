@@ -14,7 +14,7 @@ from labcode.errors import LabError  # noqa: E402
 from labcode.experiments.nsys.timeline_basics import loaders  # noqa: E402
 from labcode.experiments.nsys.timeline_basics import program as timeline_basics  # noqa: E402
 from labcode.experiments.nsys.timeline_basics.loaders import Ahead, InTurn  # noqa: E402
-from labcode.experiments.nsys.timeline_basics.pictures import (
+from labcode.experiments.nsys.timeline_basics.pictures import (  # noqa: E402
     CHANNELS,
     CLASSES,
     CROPPED,

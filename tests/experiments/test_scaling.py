@@ -13,13 +13,13 @@ torch = pytest.importorskip("torch")
 
 from labcode.errors import InputError  # noqa: E402
 from labcode.experiments.nsys.multi_gpu.data_parallel import Member  # noqa: E402
-from labcode.experiments.scaling import group
-from labcode.experiments.scaling.collectives import program as collectives
-from labcode.experiments.scaling.overlap import program as overlap
-from labcode.experiments.scaling.shots import program as shots
-from labcode.experiments.scaling.tensor_parallel import program as tensor_parallel
-from labcode.experiments.scaling.training import program as training
-from labcode.experiments.scaling.training import strategies
+from labcode.experiments.scaling import group  # noqa: E402
+from labcode.experiments.scaling.collectives import program as collectives  # noqa: E402
+from labcode.experiments.scaling.overlap import program as overlap  # noqa: E402
+from labcode.experiments.scaling.shots import program as shots  # noqa: E402
+from labcode.experiments.scaling.tensor_parallel import program as tensor_parallel  # noqa: E402
+from labcode.experiments.scaling.training import program as training  # noqa: E402
+from labcode.experiments.scaling.training import strategies  # noqa: E402
 
 TINY = ("--size", "tiny", "--context", "8", "--steps", "2", "--warmup", "1")
 

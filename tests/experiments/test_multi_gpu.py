@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 from labcode.experiments.nsys.multi_gpu import data_parallel  # noqa: E402
 from labcode.experiments.nsys.multi_gpu import program as multi_gpu  # noqa: E402
 from labcode.experiments.nsys.multi_gpu.data_parallel import Member, Size  # noqa: E402
-from labcode.experiments.nsys.multi_gpu.gradients import (
+from labcode.experiments.nsys.multi_gpu.gradients import (  # noqa: E402
     AfterBackward,
     DuringBackward,
     make_reduction,

@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 from labcode.experiments.lm.llama import (  # noqa: E402
     generate,
     model,
-    program,  # noqa: E402
+    program,
 )
 from labcode.experiments.scaling.llama_sharded import program as sharded  # noqa: E402
 from labcode.experiments.shared import common  # noqa: E402

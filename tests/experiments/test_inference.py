@@ -21,11 +21,11 @@ from labcode.analysis.lm.decoder import SIZES  # noqa: E402
 from labcode.analysis.serving import queueing  # noqa: E402
 from labcode.errors import LabError  # noqa: E402
 from labcode.experiments.lm.transformer.model import Decoder  # noqa: E402
-from labcode.experiments.serving.inference import (
+from labcode.experiments.serving.inference import (  # noqa: E402
     fused,
     load,
     model,
-    program,  # noqa: E402
+    program,
     quantize,
     runners,
     speculate,
