@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from labcode.experiments.lab.measuring import program as measuring
+from labcode.experiments.foundations.measuring import program as measuring
 from labcode.experiments.shared import sensors as sensors_module
 from tests.support.records import recorded
 
