@@ -14,6 +14,7 @@ import pytest
 from labcode.errors import LabError, ToolError
 from labcode.experiments.shared import common
 from labcode.experiments.shared.common import Check, Record
+from labcode.workloads import located
 
 TORCH_PROGRAMS = (
     *("measuring", "multi_gpu", "timeline_basics", "transformer", "attention_sweep", "lm_grid"),
@@ -73,7 +74,7 @@ def test_help_and_list_need_neither_torch_nor_gpu(
     program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    module = importlib.import_module(f"labcode.workloads.{program}")
+    module = importlib.import_module(located(f"labcode.workloads.{program}"))
     with pytest.raises(SystemExit) as done:
         module.main(["--help"])
     assert done.value.code == 0
@@ -89,7 +90,7 @@ def test_help_and_list_need_neither_torch_nor_gpu(
 def test_wrong_flags_are_exit_code_2(
     program: str, arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    module = importlib.import_module(f"labcode.workloads.{program}")
+    module = importlib.import_module(located(f"labcode.workloads.{program}"))
     with pytest.raises(SystemExit) as done:
         module.main(arguments)
     assert done.value.code == 2
@@ -99,7 +100,7 @@ def test_wrong_flags_are_exit_code_2(
 @pytest.mark.parametrize("program", TORCH_PROGRAMS)
 def test_without_torch_it_says_so(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    module = importlib.import_module(f"labcode.workloads.{program}")
+    module = importlib.import_module(located(f"labcode.workloads.{program}"))
     with pytest.raises(ToolError, match="this workload needs PyTorch, which cannot be imported here"):
         module.main([])
 
@@ -124,7 +125,7 @@ def test_without_a_gpu_torch_programs_stop_before_they_write(
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(sys, "argv", [program, "--json", str(tmp_path / "r.json")])
-    module = importlib.import_module(f"labcode.workloads.{program}")
+    module = importlib.import_module(located(f"labcode.workloads.{program}"))
     assert program == module.PROGRAM
     with pytest.raises(SystemExit) as ended:
         common.run(program, module.main)
