@@ -82,10 +82,9 @@ def _imports(root: Path, text: str) -> Iterator[str]:
                     yield from _program_of(root, module)
                 if _COUNTS.match(module) and not _OTHERWISE.search(module) and (root / module).is_file():
                     yield module
-        elif (
-            isinstance(node, ast.Constant) and isinstance(text := node.value, str) and _HEADER.fullmatch(text)
-        ):
-            yield from (path.relative_to(root).as_posix() for path in (root / "cuda").glob(text))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            headers = (root / "cuda").glob(node.value) if _HEADER.fullmatch(node.value) else ()
+            yield from (path.relative_to(root).as_posix() for path in headers)
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr in _MARKS and isinstance(node.value, ast.Name):
             yield from (f"{_COMMON}:{node.attr}" for alias in aliases if alias == node.value.id)
