@@ -190,7 +190,7 @@ def place_of(label: str, digest: str, root: Path) -> str:
         moved = (
             other
             for folder in _CODE
-            for other in sorted((root / folder).rglob(f"*{path.suffix}"))
+            for other in sorted((root / folder).rglob(f"*{path.suffix}"), key=lambda at: at.name != path.name)
             if _digest_or_none(other, name) == digest
         )
         found = next(moved, None)
