@@ -277,7 +277,8 @@ def test_who_reaches_over_or_up_is_caught(tmp_path):
         for name in wanted:
             assert f"labcode.{package}.cheat -> {name}" in run.stdout
     assert f"{folder}.picture -> torch" in run.stdout
-    assert "What an experiment draws is for pages alone: no program imports it" in run.stdout.partition("Broken")[2]
+    broken = run.stdout.partition("Broken contracts")[2]
+    assert "What an experiment draws is for pages alone: no program imports it" in broken
 
 
 def test_every_exercise_is_on_the_page_of_its_chapter():
