@@ -73,7 +73,7 @@ def test_what_nsys_records_is_measured(tmp_path: Path, monkeypatch: pytest.Monke
     from labcode.kernels import build
 
     nsys, program = tmp_path / "nsys", tmp_path / "many_operations"
-    root = str(Path(report_speed.__file__).parents[2])
+    root = str(Path(report_speed.__file__).parents[4])
     nsys.write_text(RECORDER.format(root=root, breaks=breaks, program=str(program)))
     nsys.chmod(0o755)
     monkeypatch.setattr(report_speed, "require_nsys", lambda: nsys)
