@@ -8,11 +8,11 @@ import typer
 
 from benchmarks import run
 from labcode.errors import LabError, ToolError
+from labcode.experiments.energy.overhead import program as overhead
 from labcode.meter import open_gpus
 from labcode.outputs import whole
 from labcode.show import terminal
 from labcode.show.terminal import console
-from labcode.workloads.energy import overhead
 
 
 def main(

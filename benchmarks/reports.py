@@ -18,12 +18,12 @@ from rich.table import Table
 from benchmarks import run
 from labcode import tools
 from labcode.errors import LabError, ToolError
+from labcode.experiments.lab.report_speed.big_export import make_big_export
+from labcode.experiments.lab.report_speed.side_by_side import Comparison, Timing, measure, side_by_side
 from labcode.inputs import plain_file
 from labcode.outputs import private_folder, refuse_inputs, whole
 from labcode.show import terminal
 from labcode.show.terminal import console
-from labcode.workloads.models.big_export import make_big_export
-from labcode.workloads.models.side_by_side import Comparison, Timing, measure, side_by_side
 
 _LONGEST_S = 1_000_000
 

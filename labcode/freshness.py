@@ -144,19 +144,20 @@ def changed_sources(record: ExperimentRecord, root: Path | None = None) -> tuple
     """The sources of an experiment that are not today what they were at its capture (see `is_fresh`)."""
     root = root or repository_root()
     today = as_of_today(record, root)
-    return tuple(label for label, digest in today.items() if not _still_there(label, digest, root))
+    return tuple(label for label, digest in today.items() if not place_of(label, digest, root))
 
 
 def changes_since(record: ExperimentRecord, root: Path | None = None) -> tuple[Change, ...]:
     """The changes of its sources since an experiment was captured that leave it standing, and why."""
     root = root or repository_root()
-    return tuple(change for change in equivalent(root) if record.sources.get(change.source) == change.was)
+    digests = set(record.sources.values())
+    return tuple(change for change in equivalent(root) if change.was in digests)
 
 
 def as_of_today(record: ExperimentRecord, root: Path | None = None) -> dict[str, str]:
     """The digests of a capture's sources, those after `changes_since` in place of those before."""
-    changed = {change.source: change.now for change in changes_since(record, root)}
-    return {**record.sources, **changed}
+    changed = {change.was: change.now for change in changes_since(record, root)}
+    return {label: changed.get(digest, digest) for label, digest in record.sources.items()}
 
 
 @functools.lru_cache(maxsize=8)
@@ -179,19 +180,23 @@ def timed_code_changed(record: ExperimentRecord, root: Path | None = None) -> bo
     return version_digest(record.timed.sources, root or repository_root()) != record.timed.digest
 
 
-def _still_there(label: str, digest: str, root: Path) -> bool:
+def place_of(label: str, digest: str, root: Path) -> str:
+    """Where a source lies today: where it did, or a file of the same meaning does; '' where it changed."""
     place, _, name = label.partition(":")
     path = root / place
     try:
         if path.is_file():
-            return file_digest(path, name) == digest
-        return any(
-            _digest_or_none(other, name) == digest
+            return label if file_digest(path, name) == digest else ""
+        moved = (
+            other
             for folder in _CODE
-            for other in sorted((root / folder).rglob(f"*{path.suffix}"))
+            for other in sorted((root / folder).rglob(f"*{path.suffix}"), key=lambda at: at.name != path.name)
+            if _digest_or_none(other, name) == digest
         )
+        found = next(moved, None)
     except InputError:
-        return False
+        return ""
+    return found.relative_to(root).as_posix() + label[len(place) :] if found else ""
 
 
 @functools.lru_cache(maxsize=4096)

@@ -16,7 +16,7 @@ from labcode.store import repository_root
 
 _RULES = "labcode/analysis/rules"
 _STATS = "labcode/analysis/stats"
-_TABLES = "labcode/capture/experiments"
+_EXPERIMENTS = "labcode/experiments"
 Written = Mapping[str, str]  # a file's path below the root, its text
 
 # of a module of rules: what it judges, its group, and which of tests/support makes such files
@@ -105,8 +105,8 @@ _SHELVES = {
 def new(kind: str, place_and_name: str, root: Path | None = None) -> list[str]:
     """Write the skeleton of a page, an exercise, a report, a rule or an experiment; the lines to print.
 
-    ``place_and_name`` is ``PLACE/NAME``: the part of the book, the format, the module of rules, the table of
-    experiments. Raises `LabError` for a kind or place there is not, for a name that is taken or bad.
+    ``place_and_name`` is ``PLACE/NAME``: the part of the book, the format, the module of rules, the
+    part of the experiments. Raises `LabError` for a kind or place there is not, for a name taken or bad.
     """
     root = repository_root() if root is None else root
     if not (root / "book" / "index.md").is_file():
@@ -231,25 +231,25 @@ def _rule(root: Path, module: str, name: str) -> tuple[Written, tuple[str, ...]]
     )
 
 
-def _experiment(root: Path, table: str, name: str) -> tuple[Written, tuple[str, ...]]:
-    program, test = f"labcode/workloads/{name}.py", f"tests/workloads/test_{name}.py"
-    for told in sorted((root / _TABLES).glob("*.toml")):
-        if name in tomllib.loads(told.read_text(encoding="utf-8")):
-            raise LabError(
-                f"new experiment: {name} is there already ({_TABLES}/{told.name}); take another name"
-            )
-    if (root / "labcode/workloads" / name).exists():
-        raise LabError(f"new experiment: labcode/workloads/{name} is there already; choose another name")
-    _free(root, program, test)
-    path = f"{_TABLES}/{table}.toml"
-    words = {"name": name, "title": _title(name)}
+def _experiment(root: Path, part: str, name: str) -> tuple[Written, tuple[str, ...]]:
+    for told in sorted((root / _EXPERIMENTS).glob("*/*/experiment.toml")):
+        if name == told.parent.name or name in tomllib.loads(told.read_text(encoding="utf-8")):
+            place = told.relative_to(root).parent
+            raise LabError(f"new experiment: {name} is there already ({place}); choose another name")
+    folder, test = f"{_EXPERIMENTS}/{part}/{name}", f"tests/experiments/test_{name}.py"
+    if (root / folder).exists():
+        raise LabError(f"new experiment: {folder} is there already; choose another name")
+    _free(root, test)
+    words = {"part": part, "name": name, "title": _title(name)}
     return {
-        program: _text("experiment_program", **words),
-        path: (root / path).read_text(encoding="utf-8").rstrip() + "\n\n" + _text("experiment", **words),
+        f"{folder}/__init__.py": _text("experiment_package", **words),
+        f"{folder}/experiment.toml": _text("experiment", **words),
+        f"{folder}/program.py": _text("experiment_program", **words),
         test: _text("experiment_test", **words),
     }, (
-        f"write {program}; `python -m labcode.workloads.{name} --device cpu` tries it",
-        f"describe its runs in {path}; name it in the floors of labcode.workloads, then run `.ci/map`",
+        f"write {folder}/program.py; `python -m labcode.workloads.{name} --device cpu` tries it",
+        f"describe its runs in {folder}/experiment.toml; CUDA goes to cuda/{name}/, described in its cuda.py",
+        "what it should give goes to its expected.py, what it draws for its page to its picture.py",
         f"on a GPU machine: `labcode capture {name} --set h200`, then `labcode captures verify`",
     )
 
@@ -291,13 +291,13 @@ def _modules_of_rules(root: Path) -> list[str]:
     return sorted(name for name, text in written.items() if re.search(r"^@(ncu_)?rule\($", text, re.M))
 
 
-def _tables_of_experiments(root: Path) -> list[str]:
-    return sorted({path.stem for path in (root / _TABLES).glob("*.toml")} - {"words"})
+def _with_experiments(root: Path) -> list[str]:
+    return sorted({path.parent.parent.name for path in (root / _EXPERIMENTS).glob("*/*/experiment.toml")})
 
 
 Recipe = Callable[[Path, str, str], tuple[Written, tuple[str, ...]]]
 KINDS: Mapping[str, tuple[Recipe, Callable[[Path], list[str]]]] = {
-    "experiment": (_experiment, _tables_of_experiments),
+    "experiment": (_experiment, _with_experiments),
     "exercise": (_exercise, _with_exercises),
     "page": (_page, _parts),
     "report": (_report, lambda _: list(_SHELVES)),

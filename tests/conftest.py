@@ -83,7 +83,7 @@ def tab(_chromium: str) -> Iterator[Browser]:
 @pytest.fixture
 def compiled_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs that are measured need not compile what they import: it lies beside the modules."""
-    from labcode.workloads.models import side_by_side
+    from labcode.experiments.lab.report_speed import side_by_side
 
     measure = side_by_side.measure
     monkeypatch.setattr(

@@ -1,6 +1,5 @@
 """The recipes of CONTRIBUTING, performed: what comes out is registered and green, in few files and lines."""
 
-import ast
 import importlib
 import shutil
 import subprocess
@@ -27,12 +26,14 @@ PARTS = (  # of a checkout, what recipes read
     "labcode/analysis/stats",
     "labcode/analysis/energy/reports.py",
     "labcode/analysis/memory/history.py",
-    "labcode/capture/experiments",
+    "labcode/experiments/compute/sum/experiment.toml",
+    "labcode/experiments/lab/doctor/experiment.toml",
+    "labcode/experiments/nsys/timeline_basics/experiment.toml",
 )
 MADE = {  # with how many files each takes besides its test, and how many lines of the house's own
     "page nsys/made-up-page": 2,
     "exercise nsys/made-up-sums": 4,
-    "experiment timelines/made_up_sums": 2,
+    "experiment nsys/made_up_sums": 3,
     **{f"report {of}/made_up_counts": 2 for of in ("nsys", "kineto", "memory", "power")},
     **{f"report {of}/made_up_counts": 1 for of in ("ncu", "ranks")},
     **{f"rule {module}/made-up-rule": 1 for module in ("copies", "kineto", "ncu", "power", "many_ranks")},
@@ -92,6 +93,9 @@ def test_a_recipe_takes_few_files_and_lines(made: dict[str, tuple[Path, list[str
     assert len(own) == MADE[recipe]
     assert not recipe.startswith("exercise") or {Path(path).parent.name for path in own} == {
         "ex02_made_up_sums"
+    }
+    assert not recipe.startswith("experiment") or {str(Path(path).parent) for path in own} == {
+        "labcode/experiments/nsys/made_up_sums"
     }
     changed = 0
     for path in files:
@@ -184,20 +188,31 @@ def test_a_page_passes_the_checks_of_text(made: dict[str, tuple[Path, list[str]]
     )
 
 
-def test_an_experiment_is_in_its_table(
-    made: dict[str, tuple[Path, list[str]]], monkeypatch: pytest.MonkeyPatch
+def test_an_experiment_is_found_runs_and_its_sources_follow(
+    made: dict[str, tuple[Path, list[str]]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from labcode.capture.experiments import record
+    from labcode import workloads
+    from labcode.capture import experiment, sources
 
-    root, files = made["experiment timelines/made_up_sums"]
-    monkeypatch.setattr(record, "__file__", str(root / "labcode/capture/experiments/record.py"))
-    found = record.read("timelines")["made_up_sums"]
-    assert found.module == "labcode.workloads.made_up_sums" and [run.name for run in found.runs] == [
-        "baseline",
-        "improved",
-    ]
-    assert found.sources[0] in files
-    ast.parse((root / found.sources[0]).read_text(encoding="utf-8"))
+    root, files = made["experiment nsys/made_up_sums"]
+    monkeypatch.setattr(workloads, "_FOLDER", root / "labcode/experiments")
+    assert "nsys/made_up_sums" in experiment.folders(root)
+    found = experiment.read("nsys/made_up_sums", root)["made_up_sums"]
+    words = ("python", "-m", "labcode.workloads.made_up_sums", "--variant")
+    assert [found.argv(run) for run in found.runs] == [(*words, "baseline"), (*words, "improved")]
+    module = workloads.located(found.module)
+    assert f"{module.replace('.', '/')}.py" in files
+    common = "labcode/experiments/shared/common.py"
+    assert sources.sources_of(found, root) == (
+        "labcode/experiments/nsys/made_up_sums/program.py",
+        f"{common}:nvtx_range",
+        f"{common}:synchronize",
+    )
+    with pytest.raises(SystemExit) as ended:
+        loaded(root, module).main(["--list"])
+    assert (ended.value.code, capsys.readouterr().out.split()) == (0, ["baseline", "improved"])
 
 
 @pytest.mark.parametrize(
@@ -234,8 +249,14 @@ def test_an_experiment_is_in_its_table(
         (
             "experiment",
             "lab/doctor",
-            "new experiment: doctor is there already (labcode/capture/experiments/lab.toml)",
+            "new experiment: doctor is there already (labcode/experiments/lab/doctor)",
         ),
+        (
+            "experiment",
+            "nsys/ncu_sum",
+            "new experiment: ncu_sum is there already (labcode/experiments/compute/sum)",
+        ),
+        ("experiment", "shared/two_words", "new experiment PLACE/NAME: 'shared' is no place for it; one is "),
     ],
 )
 def test_what_is_taken_or_no_name_is_refused(bare: Path, kind: str, name: str, says: str) -> None:

@@ -245,7 +245,7 @@ def test_who_reaches_over_or_up_is_caught(tmp_path):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.touch()
     cheats = {
-        "analysis": ("torch", "labcode.workloads.cuda"),
+        "analysis": ("torch", "labcode.experiments.shared.cuda"),
         "hardware": ("labcode.capture.catalogue",),
         "capture": ("labcode.figures.style",),
         "reports": ("labcode.analysis.lm.parts",),
@@ -254,6 +254,11 @@ def test_who_reaches_over_or_up_is_caught(tmp_path):
     for package, wanted in cheats.items():
         lines = "".join(f"import {name}\n" for name in wanted)
         (tmp_path / "labcode" / package.replace(".", "/") / "cheat.py").write_text(lines, encoding="utf-8")
+    folder = "labcode.experiments.compute.attention"
+    inside = {"picture": "torch", "program": f"{folder}.picture"}
+    for module, name in inside.items():
+        path = tmp_path / folder.replace(".", "/") / f"{module}.py"
+        path.write_text(f"import {name}\n", encoding="utf-8")
     (tmp_path / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
     run = subprocess.run(
         [
@@ -271,6 +276,9 @@ def test_who_reaches_over_or_up_is_caught(tmp_path):
     for package, wanted in cheats.items():
         for name in wanted:
             assert f"labcode.{package}.cheat -> {name}" in run.stdout
+    assert f"{folder}.picture -> torch" in run.stdout
+    broken = run.stdout.partition("Broken contracts")[2]
+    assert "What an experiment draws is for pages alone: no program imports it" in broken
 
 
 def test_every_exercise_is_on_the_page_of_its_chapter():

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from labcode.easy_profiler import auto_profile, sweep
+from labcode.experiments.shared import common
+from labcode.experiments.shared.common import Check
 from labcode.timing import event_times_us, quantile
-from labcode.workloads.shared import common
-from labcode.workloads.shared.common import Check
 
 PROGRAM = "easy_overhead"
 VARIANTS = ("record",)

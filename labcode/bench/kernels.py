@@ -103,8 +103,8 @@ def require_plot_suffix(path: Path) -> None:
 
 def main(only: list[str], repetitions: int, json_file: Path | None, plot_file: Path | None) -> int:
     """Run the bench, print its tables, write what was asked for; exit code 1 when an output was wrong."""
-    from labcode.workloads.models.kernel_times import bench
-    from labcode.workloads.shared.common import write_json
+    from labcode.experiments.shared.common import write_json
+    from labcode.experiments.shared.kernel_times import bench
 
     if plot_file is not None:
         require_plot_suffix(plot_file)

@@ -1,7 +1,7 @@
 """The matmul ladders beside cuBLAS and Triton: sizes in; tables and a JSON record out.
 
 The steps are timed by the program ``cuda/gemm``, which makes their tensor maps, in turns with cuBLAS and from
-a cold cache; Triton by `labcode.workloads.triton_gemm`, with cuBLAS of its own.
+a cold cache; Triton by `labcode.experiments.compute.triton_gemm.program`, with cuBLAS of its own.
 """
 
 import json
@@ -14,11 +14,11 @@ from rich.console import Console
 
 from labcode.analysis.kernel import products
 from labcode.errors import LabError, ToolError
+from labcode.experiments.shared.common import write_json
 from labcode.kernels.topics import gemm
 from labcode.outputs import DOCUMENT_SCHEMA, private_folder
 from labcode.show import terminal
 from labcode.tools import run_tool
-from labcode.workloads.shared.common import write_json
 
 SIZES = (4096, 8192)
 MARKS = {"gemm_fp32": (0.92, 1.00), "gemm_bf16": (0.97, 1.02)}  # of cuBLAS: held to, and the stretch

@@ -13,6 +13,7 @@ from pathlib import Path
 from labcode.store import SHIPPED_SET
 
 READING_WING = ("analysis", "book", "figures", "reports")
+OF_EXPERIMENTS = ("expected.py", "picture.py")  # what pages import of an experiment
 _SOURCE_SUFFIXES = {
     *(".py", ".js", ".css", ".html", ".cu", ".cuh", ".h", ".hpp", ".cpp"),
     *(".csv", ".toml", ".json", ".mplstyle"),
@@ -38,6 +39,7 @@ def reading_digest(root: Path, set_folder: Path) -> str:
     """
     package = root / "labcode"
     paths = [package / name for name in READING_WING]
+    paths += [file for name in OF_EXPERIMENTS for file in package.glob(f"experiments/*/*/{name}")]
     paths += [file for file in package.glob("*.py") if file.name != "__main__.py"]
     manifests = set_folder.parent.glob("*/manifest.json")
     verdicts = (root / "benchmarks" / "diagnosis").glob("*.*")  # what was judged of them, which a page reads

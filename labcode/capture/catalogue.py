@@ -5,16 +5,13 @@ from rich.padding import Padding
 
 from labcode import store
 from labcode.capture import schedule
-from labcode.capture.experiments.record import GPUS, Experiment, Run, read
+from labcode.capture.experiment import GPUS, Experiment, Run, folders, read
 from labcode.errors import LabError
 from labcode.freshness import is_fresh
 from labcode.show import period
 
 MOST_GPUS = 4
-SUBJECTS = ("timelines", "kernels", "torch", "energy", "scaling", "inference", "llama", "diagnosis", "lab")
-EXPERIMENTS: dict[str, Experiment] = {
-    name: one for subject in SUBJECTS for name, one in read(subject).items()
-}
+EXPERIMENTS: dict[str, Experiment] = {name: one for folder in folders() for name, one in read(folder).items()}
 
 
 def choose(names: list[str]) -> list[Experiment]:

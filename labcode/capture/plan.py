@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from labcode import store
 from labcode.capture import catalogue, schedule
-from labcode.capture.experiments.record import Experiment
+from labcode.capture.experiment import Experiment
 from labcode.capture.verify import outdated
 from labcode.freshness import changed_sources
 from labcode.outputs import DOCUMENT_SCHEMA

@@ -28,7 +28,7 @@ from labcode import store
 from labcode.capture import archive as archives
 from labcode.capture import finishing, schedule, tools, verify
 from labcode.capture.catalogue import choose, needs_of, neutral_argv
-from labcode.capture.experiments.record import Experiment, Run
+from labcode.capture.experiment import Experiment, Run
 from labcode.capture.filing import (
     MANIFEST,
     Staged,
@@ -43,6 +43,7 @@ from labcode.capture.filing import (
 from labcode.capture.job import Job, Measured, one_by_one
 from labcode.capture.plan import plan_of
 from labcode.capture.schedule import Pace, alone
+from labcode.capture.sources import sources_of
 from labcode.errors import LabError, ToolError, describe_os_error
 from labcode.freshness import source_digests, version_digest
 from labcode.hardware import driver, health, needs
@@ -257,7 +258,7 @@ def _about(pace: Pace, experiments: list[Experiment], gpus: int, before: str) ->
 
 def _begun(experiment: Experiment, site: Site, gpu: str | None, others: Iterable[_Capturing]) -> _Capturing:
     """An experiment with its folder, its runs, and a GPU; who is measured beside it is noted."""
-    sources = source_digests(experiment.sources, site.root)
+    sources = source_digests(sources_of(experiment), site.root)
     staging = staging_folder(site.folder, experiment.id)
     jobs = [_job(experiment, run, site, staging) for run in experiment.runs]
     one = _Capturing(experiment, staging, sources, jobs, gpu)
@@ -324,7 +325,7 @@ def _conclude(one: _Capturing, site: Site, manifest: dict[str, Any]) -> str | No
             if failure is not None:
                 raise failure
         shutil.rmtree(one.staging / "work", ignore_errors=True)
-        if one.sources != source_digests(experiment.sources, site.root):
+        if one.sources != source_digests(sources_of(experiment), site.root):
             raise LabError(f"{experiment.id}: its sources changed while it ran; capture it again")
         made = [future.result() for future in one.ending]
         runs = {
@@ -422,7 +423,7 @@ def _preflight(
     for experiment in experiments:
         try:
             unmet = needs.unmet(needs_of(experiment))
-            source_digests(experiment.sources, store.repository_root())
+            source_digests(sources_of(experiment), store.repository_root())
         except LabError as error:
             unmet = {"": str(error)}
         if of_gpus := "; ".join(reason for need, reason in unmet.items() if needs.is_about_gpus(need)):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from labcode import store
-from labcode.capture.experiments.record import Experiment
+from labcode.capture.experiment import Experiment
 from labcode.errors import InputError, LabError
 
 _PAGE_USES = re.compile(r"\{captures-used\}([\w \t,-]+)")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from labcode.errors import InputError
-from labcode.workloads.shared import memory_history
+from labcode.experiments.shared import memory_history
 
 SUFFIXES = (".pickle", ".pkl")
 _UNREADABLE = (

@@ -1,6 +1,6 @@
 """PyTorch's own recorders: a command and what to record in; traces, averages or a memory history out.
 
-The program records itself (`labcode.workloads.shared.recording`); here it is asked to, and what it wrote is
+The program records itself (`labcode.experiments.shared.recording`); here it is asked to, and what it wrote is
 made fit to publish. Traces are filed as ``RUN.trace.json.gz`` (one a rank in a group of processes), beside
 them ``RUN.averages.json.xz``, which is what `torch.profiler` itself says about the same run; memory
 histories as ``RUN.memory.json.xz``.
@@ -22,10 +22,10 @@ from labcode.capture.job import Job, Measured, timed
 from labcode.capture.privacy import FIRST_PID, Names
 from labcode.capture.scrub import LEFT
 from labcode.errors import InputError, LabError, ToolError
+from labcode.experiments.shared.recording import Request
 from labcode.inputs import plain_file
 from labcode.outputs import free, whole
 from labcode.store import repository_root
-from labcode.workloads.shared.recording import Request
 
 _TOP = frozenset(
     {
@@ -280,7 +280,7 @@ def file_recordings(work: Path, folder: Path, root: Path, what: str) -> list[str
             names.append(target.name)
     if not any(name.endswith((".trace.json.gz", ".memory.json.xz")) for name in names):
         raise ToolError(
-            f"{what}: nothing was recorded; the program must use labcode.workloads.shared.recording"
+            f"{what}: nothing was recorded; the program must use labcode.experiments.shared.recording"
         )
     return names
 

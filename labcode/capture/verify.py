@@ -13,14 +13,15 @@ from rich.console import Console
 
 from labcode import columnar, store
 from labcode.capture import catalogue, scan
-from labcode.capture.experiments.record import GPUS, Experiment
+from labcode.capture.experiment import GPUS, Experiment
 from labcode.capture.filing import MANIFEST, open_set, write_json
 from labcode.capture.privacy import Names
 from labcode.errors import InputError, LabError
-from labcode.freshness import as_of_today, is_fresh, source_digests
+from labcode.freshness import as_of_today, is_fresh, place_of, source_digests
 from labcode.show import byte_text
 from labcode.show.terminal import escape
 from labcode.store import CaptureSet, ExperimentRecord
+from labcode.workloads import located
 
 LARGEST_SET = 32 << 20  # bytes; the whole repository must stay under 44 MiB
 LARGEST_FILE = 4 << 20
@@ -254,17 +255,22 @@ def _stray(captures: CaptureSet) -> Iterator[Finding]:
 
 
 def _same_runs(experiment: Experiment, record: ExperimentRecord) -> bool:
+    """Whether an experiment's runs, commands and options are those of a capture, and its own ``sources``.
+
+    What follows from what it is made of, follows from sources that the capture has itself (see `is_fresh`).
+    """
     try:
         today = source_digests(experiment.sources, store.repository_root())
     except InputError:
         return False
-    if set(today.values()) != set(as_of_today(record).values()):
+    named, held = set(today.values()), set(as_of_today(record).values())
+    if not (named <= held if experiment.made_of else named == held):
         return False
     if {run.name for run in experiment.runs} != set(record.runs):
         return False
     for run in experiment.runs:
         captured = record.runs[run.name]
-        wanted, made = experiment.argv(run), _argv_today(captured.argv, record.sources, today)
+        wanted, made = experiment.argv(run), _argv_today(captured.argv, record.sources)
         if len(wanted) != len(made):
             return False
         if any(mine not in (theirs, GPUS) for mine, theirs in zip(wanted, made, strict=True)):
@@ -274,11 +280,18 @@ def _same_runs(experiment: Experiment, record: ExperimentRecord) -> bool:
     return True
 
 
-def _argv_today(argv: Sequence[str], sources: Mapping[str, str], today: Mapping[str, str]) -> tuple[str, ...]:
-    """A captured command with its module's name of today, where that file moved and means the same."""
-    digests = {_module_of(path): digest for path, digest in sources.items()}
-    names = {digest: _module_of(path) for path, digest in today.items()}
-    return tuple(names.get(digests.get(word, ""), word) for word in argv)
+def _argv_today(argv: Sequence[str], sources: Mapping[str, str]) -> tuple[str, ...]:
+    """A captured command with its module's name of today, where that file moved and means the same.
+
+    What is named as a program of `labcode.workloads` is found by that name wherever it lies.
+    """
+    root = store.repository_root()
+    moved = {
+        _module_of(path): _module_of(place_of(path, digest, root) or path)
+        for path, digest in sources.items()
+        if _module_of(path) in argv and not located(_module_of(path))
+    }
+    return tuple(moved.get(word, word) for word in argv)
 
 
 def _module_of(source: str) -> str:
@@ -290,17 +303,18 @@ def restamp(set_name: str) -> Iterator[str]:
 
     Raises `InputError` when the set is missing or its manifest is damaged.
     """
-    captures = store.load_set(set_name)
+    captures, root = store.load_set(set_name), store.repository_root()
     with open_set(captures.path) as manifest:
         for name, record in captures.experiments.items():
-            experiment = catalogue.EXPERIMENTS.get(name)
-            today = source_digests(experiment.sources, store.repository_root()) if experiment else {}
-            if not is_fresh(record) or set(today.values()) != set(record.sources.values()):
+            today = as_of_today(record, root)
+            places = {label: place_of(label, digest, root) for label, digest in today.items()}
+            if not places or not all(places.values()):
                 yield f"{name}: stale, left as it is"
-            elif today != dict(record.sources):
+            elif any(label != place for label, place in places.items()):
                 entry = manifest["experiments"][name]
-                entry["sources"] = today
+                named = {place: record.sources[label] for label, place in places.items()}
+                entry["sources"] = dict(sorted(named.items()))
                 for run in entry["runs"].values():
-                    run["argv"] = list(_argv_today(run["argv"], record.sources, today))
+                    run["argv"] = list(_argv_today(run["argv"], record.sources))
                 yield f"{name}: named anew"
         write_json(captures.path / MANIFEST, manifest)

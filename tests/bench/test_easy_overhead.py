@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from labcode.bench import easy_overhead
-from labcode.workloads.shared import common
+from labcode.experiments.shared import common
 from tests.support.records import recorded
 
 

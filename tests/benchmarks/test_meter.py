@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import meter
 from labcode.errors import LabError
-from labcode.workloads.energy import overhead
+from labcode.experiments.energy.overhead import program as overhead
 
 ROW = {
     "loop": "launch-bound",

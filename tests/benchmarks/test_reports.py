@@ -12,9 +12,9 @@ import pytest
 
 from benchmarks import reports
 from labcode.errors import LabError, ToolError
+from labcode.experiments.lab.report_speed import side_by_side
+from labcode.experiments.lab.report_speed.big_export import make_big_export
 from labcode.reports.nsys.report import open_report
-from labcode.workloads.models import side_by_side
-from labcode.workloads.models.big_export import make_big_export
 
 pytestmark = pytest.mark.usefixtures("wide")
 

@@ -25,7 +25,7 @@ def test_signatures_hold_no_addresses(before: str, after: str) -> None:
 
 
 def test_a_name_means_what_its_module_imports() -> None:
-    found = ["labcode.workloads.inference.speculate.Table", "labcode.book.tables.Table"]
+    found = ["labcode.experiments.serving.inference.speculate.Table", "labcode.book.tables.Table"]
     assert api.meant("Table", found, {"Table": "labcode.book.tables.Table"}) == found[1]
     assert api.meant("Table", found, {"Table": "labcode.book.Table"}) == found[1]
     assert api.meant("Table", found, {"Table": "labcode.show.Table"}) is None

@@ -1,6 +1,5 @@
 """The catalogue: every experiment names all it is made of, and can be listed."""
 
-import ast
 import contextlib
 import io
 import runpy
@@ -15,52 +14,13 @@ from rich.console import Console
 
 from labcode.capture import catalogue, verify
 from labcode.capture.catalogue import EXPERIMENTS, GPUS, Experiment, Run, choose, neutral_argv
+from labcode.capture.sources import sources_of
 from labcode.errors import LabError
 from labcode.freshness import source_digests
+from labcode.workloads import located
 from tests.capture.conftest import Lab
 
 ROOT = Path(__file__).resolve().parents[2]
-SHARED = {"labcode.workloads.shared.common", "labcode.workloads.cuda"}  # command line and records
-
-
-def imported_workloads(module: str) -> set[str]:
-    """The modules of `labcode.workloads` that a module is made of, itself included, without importing any."""
-    found: set[str] = set()
-    waiting = [module]
-    while waiting:
-        name = waiting.pop()
-        path = ROOT / f"{name.replace('.', '/')}.py"
-        if name in found or not path.is_file():
-            continue
-        found.add(name)
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("labcode.workloads"):
-                assert node.module is not None
-                waiting += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return {name for name in found if name.startswith("labcode.workloads.")} - SHARED
-
-
-# what the program uses for another experiment's variant alone, or imports and makes no use of: the type of a
-# reduction where nothing is reduced, names of ranges where none are opened
-_UNUSED = {"labcode.workloads.models.gradients", "labcode.workloads.shared.marks"}
-OTHER_VARIANTS = {
-    "report_speed_recorded": {f"labcode.workloads.models.{name}" for name in ("big_export", "export_tables")},
-    **{
-        f"scaling_{name}": _UNUSED
-        for name in (
-            "collectives",
-            "training",
-            "timeline",
-            "fsdp2",
-            "collectives_four",
-            "training_four",
-            "symmetric",
-        )
-    },
-    **dict.fromkeys(("llama_two", "llama_two_steps"), _UNUSED),
-    # one function of it, which records a call in a CUDA graph
-    "stream_k_bench": {"labcode.workloads.paged_decode", "labcode.workloads.models.paged_decode_steps"},
-}
 
 
 @cache
@@ -79,13 +39,12 @@ def printed(*words: str) -> str:
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=list(EXPERIMENTS))
-def test_sources_cover_the_modules_an_experiment_is_made_of(experiment: Experiment) -> None:
-    paths = {source.partition(":")[0] for source in source_digests(experiment.sources, ROOT)}
-    assert paths
-    if experiment.scripts:
-        return  # they import nothing of the lab
-    for name in imported_workloads(experiment.module) - OTHER_VARIANTS.get(experiment.id, set()):
-        assert f"{name.replace('.', '/')}.py" in paths
+def test_what_an_experiment_is_made_of_is_there(experiment: Experiment) -> None:
+    paths = {source.partition(":")[0] for source in source_digests(sources_of(experiment), ROOT)}
+    assert set(experiment.made_of) <= paths and paths
+    names = (experiment.module, f"{experiment.module}.__main__")
+    runs = any(Path(f"{located(name).replace('.', '/')}.py") in map(Path, paths) for name in names)
+    assert runs or experiment.program or not experiment.made_of or experiment.folder == "serving/inference"
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=list(EXPERIMENTS))
@@ -113,7 +72,7 @@ def test_the_number_of_gpus_is_that_of_the_machine_and_at_most_four() -> None:
 
 
 def test_choosing_keeps_the_catalogues_order_and_names_what_is_unknown() -> None:
-    assert [e.id for e in choose(["doctor", "timeline_basics"])] == ["timeline_basics", "doctor"]
+    assert [e.id for e in choose(["timeline_basics", "doctor"])] == ["doctor", "timeline_basics"]
     assert [e.id for e in choose([])] == list(EXPERIMENTS)
     with pytest.raises(LabError, match="nothing, timeline: no such experiment"):
         choose(["timeline", "nothing"])

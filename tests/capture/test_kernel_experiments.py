@@ -6,16 +6,17 @@ from pathlib import Path
 import pytest
 
 from labcode.capture.catalogue import EXPERIMENTS, neutral_argv
-from labcode.capture.experiments.record import Experiment, read
+from labcode.capture.experiment import Experiment
+from labcode.capture.sources import sources_of
 from labcode.capture.verify import _same_runs
+from labcode.experiments.shared import cuda
 from labcode.freshness import source_digests
 from labcode.record import ncu
 from labcode.store import ExperimentRecord, RunRecord
-from labcode.workloads import cuda
 
 ROOT = Path(__file__).resolve().parents[2]
 CUDA = ROOT / "cuda"
-KERNEL = [EXPERIMENTS[name] for name in read("kernels")]
+KERNEL = [one for one in EXPERIMENTS.values() if one.folder.startswith("compute/")]
 COUNTED = [experiment for experiment in KERNEL if experiment.tool == "ncu"]
 PROGRAMS = sorted({e.program for e in KERNEL if e.program})
 
@@ -49,7 +50,7 @@ def test_sources_are_what_the_program_includes(experiment: Experiment) -> None:
         }
     else:
         files = included(CUDA / program / f"{program}.cu")
-    named = {ROOT / source for source in experiment.sources if source.startswith("cuda/")}
+    named = {ROOT / source for source in sources_of(experiment) if source.startswith("cuda/")}
     assert named == files
 
 
@@ -99,7 +100,7 @@ def test_other_options_of_ncu_make_a_capture_stale(experiment: Experiment) -> No
             for run in experiment.runs
         }
         about = (experiment.id, experiment.title, "ncu", "m1", "2026-01-01")
-        return ExperimentRecord(*about, source_digests(experiment.sources, ROOT), 1.0, runs)
+        return ExperimentRecord(*about, source_digests(sources_of(experiment), ROOT), 1.0, runs)
 
     assert _same_runs(experiment, record())
     assert not _same_runs(experiment, record("--cache-control", "none"))
@@ -107,7 +108,7 @@ def test_other_options_of_ncu_make_a_capture_stale(experiment: Experiment) -> No
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_wrapper_knows_the_flags_of_the_programs(program: str) -> None:
-    wrapped = cuda.PROGRAMS[program]
+    wrapped = cuda.programs()[program]
     files = {CUDA / program / f"{program}.cu", CUDA / "common/rows_program.cuh"}
     texts = [path.read_text(encoding="utf-8") for path in files & included(CUDA / program / f"{program}.cu")]
     flags = {flag for text in texts for flag in re.findall(r'args\.\w+\("--([\w-]+)"', text)}

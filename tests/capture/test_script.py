@@ -10,7 +10,7 @@ import pytest
 
 from labcode.capture import catalogue, script
 from labcode.capture.catalogue import EXPERIMENTS, neutral_argv
-from labcode.capture.experiments.record import Experiment, Run
+from labcode.capture.experiment import Experiment, Run
 from labcode.errors import ToolError
 from labcode.record import nsys
 from labcode.store import load_set, repository_root

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from labcode.experiments.compute.attention.cuda import program as wrapper
 from labcode.kernels.catalogue import Gpu, Problem
 from labcode.kernels.launch import reason_unfit
 from labcode.kernels.topics import attention
-from labcode.workloads.cuda import attention as wrapper
 from tests.cuda.conftest import CUDA, NEWEST, NO_SPILLS, Assemble, Built
 from tests.cuda.ncu_programs import NO_GPU, check_wrapper, run
 from tests.cuda.on_host import compile_on_host

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from labcode.experiments.compute.attention_backward.steps import expressions
 from labcode.kernels.topics import attention_backward as topic
-from labcode.workloads.models.attention_backward_steps import expressions
 from tests.cuda.conftest import CUDA, FLAGS, NEWEST, once
 from tests.cuda.ncu_programs import run
 from tests.cuda.on_host import compile_on_host

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from labcode.experiments.compute.compute_metrics.cuda import program as wrapper
 from labcode.kernels.topics import compute_metrics as topic
-from labcode.workloads.cuda import compute_metrics as wrapper
 from tests.cuda import ncu_programs
 from tests.cuda.conftest import ARCHITECTURES, Assemble, Built
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from labcode.workloads.cuda import energy as wrapper
+from labcode.experiments.energy.kernels.cuda import program as wrapper
 from tests.cuda import ncu_programs
 from tests.cuda.conftest import ARCHITECTURES, KERNEL, NEWEST, NO_SPILLS, Assemble, Built
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from labcode.workloads.cuda import gemm
+from labcode.experiments.compute.gemm.cuda import program as gemm
 from tests.cuda.conftest import NEWEST, Assemble, Built
 from tests.cuda.ncu_programs import NO_GPU, check_wrapper, run
 from tests.cuda.on_host import compile_on_host

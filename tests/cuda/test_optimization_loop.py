@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from labcode.experiments.compute.optimization_loop.cuda import program as wrapper
 from labcode.kernels.topics import optimization_loop as topic
-from labcode.workloads.cuda import optimization_loop as wrapper
 from tests.cuda import ncu_programs
 from tests.cuda.conftest import ARCHITECTURES, Assemble, Built
 

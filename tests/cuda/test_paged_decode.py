@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from labcode.experiments.serving.paged_decode.cuda import program as wrapper
 from labcode.kernels.topics import paged_decode as topic
-from labcode.workloads.cuda import paged_decode as wrapper
 from tests.cuda.conftest import NEWEST, Assemble, Built
 from tests.cuda.ncu_programs import NO_GPU, check_wrapper, resources, run
 from tests.cuda.on_host import compile_on_host

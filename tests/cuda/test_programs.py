@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from labcode.workloads.cuda import kernel_overlap, many_operations, memory_timeline
+from labcode.experiments.lab.report_speed.cuda import program as many_operations
+from labcode.experiments.nsys.kernel_overlap.cuda import program as kernel_overlap
+from labcode.experiments.nsys.memory_timeline.cuda import program as memory_timeline
 from tests.cuda.conftest import (
     ARCHITECTURES,
     BY_CMAKE,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from labcode.errors import LabError
+from labcode.experiments.compute.roofline_kernels.cuda import program as wrapper
 from labcode.kernels.topics import roofline_kernels as topic
-from labcode.workloads.cuda import roofline_kernels as wrapper
 from tests.cuda import ncu_programs
 from tests.cuda.conftest import ARCHITECTURES, CUDA, NEWEST, Assemble, Built
 

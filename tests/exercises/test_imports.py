@@ -9,6 +9,7 @@ FORBIDDEN = (
     "pynvml",
     "nvtx",
     "labcode.kernels",
+    "labcode.experiments",
     "labcode.workloads",
     "labcode.capture",
     *(f"labcode.hardware.{name}" for name in ("driver", "host", "management", "needs", "permissions")),

@@ -15,12 +15,12 @@ from rich.console import Console
 from labcode import store
 from labcode.bench import kernels as bench_kernels
 from labcode.errors import LabError
+from labcode.experiments.shared import kernel_times
+from labcode.experiments.shared.kernel_times import Row, held, take_turns, with_ratios
 from labcode.kernels import checking
 from labcode.kernels.catalogue import Array, Kernel, Problem, Step
 from labcode.kernels.topics import kernels
 from labcode.kernels.topics.sum import SUM
-from labcode.workloads.models import kernel_times
-from labcode.workloads.models.kernel_times import Row, held, take_turns, with_ratios
 
 
 def row(name: str, kind: str, time_us: float) -> Row:

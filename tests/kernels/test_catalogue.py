@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from labcode.errors import LabError
+from labcode.experiments.compute.gemm.cuda import program
 from labcode.kernels.catalogue import Gpu, Kernel, Problem, Step, entry, numbers
 from labcode.kernels.topics import gemm, kernels, memory_bandwidth, transpose
 from labcode.kernels.topics import sum as sums
 from labcode.store import repository_root
-from labcode.workloads.cuda import gemm as program
 
 H200 = Gpu("NVIDIA H200", 90, 132, 62914560, 232448, 2048)
 T4 = Gpu("Tesla T4", 75, 40, 4194304, 65536, 1024)

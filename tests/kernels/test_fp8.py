@@ -13,9 +13,9 @@ from labcode.kernels.topics import fp8
 from labcode.store import repository_root
 
 torch = pytest.importorskip("torch")
-from labcode.workloads import fp8_products  # noqa: E402
-from labcode.workloads.models import fp8_steps  # noqa: E402
-from labcode.workloads.models.fp8_steps import Quantized  # noqa: E402
+from labcode.experiments.compute.fp8_products import program as fp8_products  # noqa: E402
+from labcode.experiments.compute.fp8_products import steps as fp8_steps  # noqa: E402
+from labcode.experiments.compute.fp8_products.steps import Quantized  # noqa: E402
 
 H200 = Gpu("NVIDIA H200", 90, 132, 62914560, 232448, 2048)
 SMALL = (130, 264, 656)

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from labcode.errors import LabError
+from labcode.experiments.compute.grouped import program as grouped_program
+from labcode.experiments.compute.stream_k import program as stream_k_program
 from labcode.kernels import mapped
 from labcode.kernels.catalogue import Gpu, Problem
 from labcode.kernels.topics import grouped, stream_k
-from labcode.workloads import grouped as grouped_program
-from labcode.workloads import stream_k as stream_k_program
 
 H200 = Gpu("NVIDIA H200", 90, 132, 62914560, 232448, 2048)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from labcode.errors import LabError, ToolError
-from labcode.workloads import triton_gemm
+from labcode.experiments.compute.triton_gemm import program as triton_gemm
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from labcode.workloads.models.export_tables import ENUMS, columns_of
+from labcode.experiments.lab.report_speed.export_tables import ENUMS, columns_of
 
 Row = dict[str, Any]
 PUSH_POP, START_END, MARK, DOMAIN_CREATE = 59, 60, 34, 75

@@ -24,9 +24,9 @@ _PACKAGES = frozenset(
 )
 _EVERYWHERE = frozenset(("torch", "triton", "numpy"))  # also inside of a path: a checkout of the sources
 _LIBRARY = sys.stdlib_module_names - {"test"}  # of Python; a folder of that name is somebody's own
-# the lab's own workloads are programs like others
+# the lab's own programs are like others; they lay in `workloads` when most captures were made
 _INSTALLED = re.compile(
-    r"(?:^|/)(?:(?:site|dist)-packages|lib/python\d[^/]*|labcode/(?!workloads/).*)(?:/|$)"
+    r"(?:^|/)(?:(?:site|dist)-packages|lib/python\d[^/]*|labcode/(?!(?:experiments|workloads)/).*)(?:/|$)"
 )
 _FRAME = re.compile(r"(?P<file>[^<>]*?)\((?P<line>\d+)\): (?P<function>.*)")
 

@@ -1,4 +1,4 @@
-from labcode.analysis.lm import llama
+from labcode.experiments.lm.llama import expected as llama
 
 LARGE = llama.CONFIGS["8B"]
 

@@ -206,7 +206,7 @@ def test_what_is_odd_is_said(tmp_path: Path) -> None:
 
 
 def test_what_a_recording_is_converted_to_is_read(tmp_path: Path) -> None:
-    from labcode.workloads.shared.memory_history import convert, live_blocks
+    from labcode.experiments.shared.memory_history import convert, live_blocks
 
     frames = [{"filename": "labcode/workloads/train.py", "line": 51, "name": "remember"}]
     block = {

@@ -14,8 +14,8 @@ from labcode.analysis.rules import driver as module
 from labcode.analysis.rules.driver import NOT_ADDITIVE, diagnose, list_rules, run, select
 from labcode.analysis.rules.registry import all_rules, own_rules
 from labcode.errors import InputError, LabError
+from labcode.experiments.lab.report_speed.big_export import make_big_export
 from labcode.reports.nsys.report import open_report
-from labcode.workloads.models.big_export import make_big_export
 from tests.support import exports as x
 from tests.support.random_export import make_random_export
 

@@ -30,6 +30,7 @@ def test_functions_as_traces_name_them(name: str, own: bool) -> None:
         ("/home/me/datasets/json/train.py", True),  # folders that are called as packages are
         ("test/train.py", True),
         ("labcode/workloads/input_pipeline.py", True),
+        ("labcode/experiments/advanced/input_pipeline/program.py", True),
         ("labcode/easy_profiler.py", False),
         ("/src/pytorch/torch/nn/functional.py", False),  # a checkout of the sources
         ("lib/python3.12/threading.py", False),  # what is left of a path that was taken out

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from labcode.experiments.compute.attention import picture as attentions
+from labcode.experiments.serving.paged_decode import picture as caches
 from labcode.figures import render
-from labcode.figures.diagrams import attentions, caches, products, schematic
+from labcode.figures.diagrams import products, schematic
 from tests.figures.reading import assert_readable, words
 
 DRAWINGS = [

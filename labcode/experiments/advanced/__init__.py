@@ -1,0 +1,1 @@
+"""Experiments on advanced questions to timelines."""

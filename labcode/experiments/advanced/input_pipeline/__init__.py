@@ -1,0 +1,1 @@
+"""The experiment ``advanced/input_pipeline``."""

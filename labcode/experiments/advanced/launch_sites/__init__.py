@@ -1,0 +1,1 @@
+"""The experiment ``advanced/launch_sites``."""

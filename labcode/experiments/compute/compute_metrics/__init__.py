@@ -1,0 +1,1 @@
+"""The experiment ``compute/compute_metrics``."""

@@ -1,0 +1,1 @@
+"""The experiment ``compute/fp8_products``."""

@@ -1,0 +1,1 @@
+"""The experiment ``compute/kernel_bench``."""

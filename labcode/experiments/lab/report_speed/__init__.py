@@ -1,0 +1,1 @@
+"""The experiment ``lab/report_speed``."""

@@ -1,0 +1,1 @@
+"""The experiment ``lm/lm_grid``."""

@@ -1,0 +1,1 @@
+"""The experiment ``nsys/gpu_phases``."""

@@ -1,0 +1,1 @@
+"""The experiment ``nsys/kernel_overlap``."""

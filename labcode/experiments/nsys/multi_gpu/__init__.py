@@ -1,0 +1,1 @@
+"""The experiment ``nsys/multi_gpu``."""

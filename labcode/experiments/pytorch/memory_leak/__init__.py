@@ -1,0 +1,1 @@
+"""The experiment ``pytorch/memory_leak``."""

@@ -1,0 +1,1 @@
+"""The experiment ``pytorch/profiler_overhead``."""

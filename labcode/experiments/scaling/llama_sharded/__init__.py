@@ -1,0 +1,1 @@
+"""The experiment ``scaling/llama_sharded``."""

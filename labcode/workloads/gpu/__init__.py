@@ -1,1 +1,0 @@
-"""Programs that load one part of a GPU after the other."""

@@ -1,1 +1,0 @@
-"""Serving the language model: prompts arrive, tokens go out; each way to do it faster apart."""

@@ -1,1 +1,0 @@
-"""What the programs run: models, loaders, pictures, made-up exports, timings."""
