@@ -6,12 +6,12 @@ import json
 import pandas as pd
 import pytest
 
-from labcode.analysis.rules.driver import diagnose, list_rules, run, verdict_table
 from labcode.analysis.rules.ncu import ARITHMETIC, ESTIMATES, weak_fp64
 from labcode.analysis.rules.registry import own_rules
 from labcode.errors import LabError
 from labcode.reports.ncu.names import METRICS
 from labcode.reports.ncu.report import Launch, Reading
+from labcode.verbs.diagnose import diagnose, list_rules, run, verdict_table
 from tests.support import ncu
 
 

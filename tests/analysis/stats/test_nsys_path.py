@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from labcode.analysis.report import gather as gathering
-from labcode.analysis.stats.driver import print_all
 from labcode.analysis.timeline.critical_path import paths
 from labcode.errors import InputError
 from labcode.reports.nsys.report import open_report
+from labcode.verbs.report import gather as gathering
+from labcode.verbs.stats import print_all
 from tests.support import exports as e
 
 US = 1_000

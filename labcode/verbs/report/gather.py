@@ -17,11 +17,7 @@ from labcode import reports
 from labcode.analysis.ledger.owners import OWNERS
 from labcode.analysis.lm import attribution, kineto
 from labcode.analysis.lm import parts as lm_parts
-from labcode.analysis.report import together
-from labcode.analysis.report.document import Changes, Document, File, Found, Section, Shown
-from labcode.analysis.report.folder import Folder, folders
 from labcode.analysis.rules.counters import LEANS
-from labcode.analysis.rules.driver import applying, diagnose, judge, judge_all, rules_on, tables_of
 from labcode.analysis.rules.finding import CannotJudgeError, Verdict
 from labcode.analysis.rules.good import ID as GOOD
 from labcode.analysis.rules.registry import own_rules
@@ -46,6 +42,10 @@ from labcode.reports.nsys.report import NsysReport
 from labcode.reports.power.log import PowerLog
 from labcode.reports.report import CountedReport, TimelineReport
 from labcode.show import byte_text, time_text
+from labcode.verbs.diagnose import applying, diagnose, judge, judge_all, rules_on, tables_of
+from labcode.verbs.report import together
+from labcode.verbs.report.document import Changes, Document, File, Found, Section, Shown
+from labcode.verbs.report.folder import Folder, folders
 
 TOP = 12  # rows of a table
 GPUS = 8  # whose ledgers are shown
@@ -529,8 +529,8 @@ def _changed_timeline(
     for report in (before, after):
         if report.window()[0] >= report.window()[1]:
             raise InputError(f"{report.path}: no events to compare; record some with nsys or torch.profiler")
-    from labcode.analysis.compare.driver import TITLES, compare, readable
     from labcode.analysis.compare.interval import SAME, UNDECIDED
+    from labcode.verbs.compare.pairs import TITLES, compare, readable
 
     found = compare(before, after)
     tables = []

@@ -19,9 +19,6 @@ from matplotlib.figure import Figure
 
 from labcode import __version__
 from labcode.analysis.kernel.roofline import roofline as roofline_table
-from labcode.analysis.report.document import Document, Found, Shown
-from labcode.analysis.report.gather import TOP, gather
-from labcode.analysis.report.writing import readable, write_json, write_md
 from labcode.analysis.rules.writing import NOT_ADDITIVE, evidence_count, shown_evidence
 from labcode.errors import InputError, LabError, ToolError
 from labcode.figures.charts.basic import shares
@@ -36,6 +33,9 @@ from labcode.outputs import whole
 from labcode.reports import TIMELINES, files_of
 from labcode.show import one_line
 from labcode.store import repository_root
+from labcode.verbs.report.document import Document, Found, Shown
+from labcode.verbs.report.gather import TOP, gather
+from labcode.verbs.report.writing import readable, write_json, write_md
 
 FORMATS = ("html", "md", "json")
 MOST_EVENTS = 120_000  # of the timeline; a page of so many has about five megabytes
@@ -206,7 +206,7 @@ def _seen(value: object) -> object:
 
 
 def _own_file(name: str) -> str:
-    return resources.files("labcode.figures.pages").joinpath(name).read_text(encoding="utf-8")
+    return resources.files("labcode.verbs.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _table(one: Shown) -> dict[str, Any]:

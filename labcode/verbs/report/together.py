@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 
 from labcode.analysis.lm.parts import range_paths
-from labcode.analysis.rules.driver import diagnose
 from labcode.analysis.timeline.joins import duration_ns
 from labcode.analysis.timeline.nvtx import NUMBER, project
 from labcode.errors import InputError, LabError
@@ -18,6 +17,7 @@ from labcode.reports.facts import facts_of
 from labcode.reports.frames import codes_of, mapped
 from labcode.reports.marks import MEASURED
 from labcode.reports.report import TimelineReport
+from labcode.verbs.diagnose import diagnose
 
 _SPENT = ["start_ns", "name", "duration_ns", "busy_ns"]
 Opened = Mapping[Kind, Sequence[Any]]

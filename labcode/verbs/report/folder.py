@@ -9,13 +9,13 @@ from labcode import reports
 from labcode.analysis.ranks import stragglers
 from labcode.analysis.ranks.merge import power
 from labcode.analysis.ranks.run import Run, open_run
-from labcode.analysis.report.document import File, Found, Section, Shown
-from labcode.analysis.rules.driver import judge, rules_of, together
 from labcode.analysis.rules.finding import Verdict
 from labcode.analysis.rules.writing import gain_text, measured_text
 from labcode.errors import LabError
 from labcode.reports import FORMATS
 from labcode.show import time_text
+from labcode.verbs.diagnose import judge, rules_of, together
+from labcode.verbs.report.document import File, Found, Section, Shown
 
 _BOOK = "scaling/thousand-ranks"
 _TOP = 12
