@@ -25,7 +25,7 @@ MOVED = {
 
 
 class _Moved:
-    """Finds a module by its old name, where no other finder knows one of that name."""
+    """Finds a module by its old name; before others, which would load a second one from a package's folder."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
@@ -45,4 +45,4 @@ class _Moved:
 def install() -> None:
     """Let import know the old names; once."""
     if _Moved not in sys.meta_path:
-        sys.meta_path.append(_Moved)
+        sys.meta_path.insert(0, _Moved)
