@@ -25,7 +25,7 @@ MOVED = {
 
 
 class _Moved:
-    """Finds a module by its old name; before others, which would load a second one from a package's folder."""
+    """Finds modules by old names; before others, which would load a second one from a package's folder."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
