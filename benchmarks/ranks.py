@@ -18,7 +18,7 @@ from labcode.analysis.ranks.run import open_run
 from labcode.errors import LabError
 from labcode.outputs import whole
 from labcode.show.terminal import console
-from labcode.verbs.diagnose import diagnose
+from labcode.verbs.diagnose.verdicts import diagnose
 
 
 def main(

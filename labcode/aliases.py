@@ -17,7 +17,7 @@ MOVED = {
     "labcode.analysis.report.document": "labcode.verbs.report.document",
     "labcode.analysis.report.gather": "labcode.verbs.report.gather",
     "labcode.analysis.report.writing": "labcode.verbs.report.writing",
-    "labcode.analysis.rules.driver": "labcode.verbs.diagnose",
+    "labcode.analysis.rules.driver": "labcode.verbs.diagnose.verdicts",
     "labcode.analysis.stats.driver": "labcode.verbs.stats",
     "labcode.figures.pages.report": "labcode.verbs.report.page",
     "labcode.figures.pages.timeline_export": "labcode.verbs.timeline",

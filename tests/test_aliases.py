@@ -30,6 +30,6 @@ def test_no_file_of_an_old_name_is_left_to_hide_the_new_one() -> None:
 def test_an_old_name_alone_suffices() -> None:
     code = "from labcode.analysis.rules.driver import diagnose; print(diagnose.__module__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "labcode.verbs.diagnose\n"
+    assert done.stdout == "labcode.verbs.diagnose.verdicts\n"
     with pytest.raises(ModuleNotFoundError, match=r"labcode\.analysis\.drivers"):
         import_module("labcode.analysis.drivers")

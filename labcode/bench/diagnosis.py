@@ -179,7 +179,7 @@ def read_cases(folder: Path) -> list[Case]:
 
 def judged(path: str) -> list[dict[str, Any]]:
     """The verdicts on a capture, in the judge's order."""
-    from labcode.verbs import diagnose as verb
+    from labcode.verbs.diagnose import verdicts as verb
 
     said = io.StringIO()
     verb.run(Path(path), fmt="json", only=[], output=said, notes=io.StringIO())

@@ -152,7 +152,7 @@ def diagnose(
 ) -> None:
     """Judge a capture by expert rules: where an iteration's time goes, each cause with what mending gains."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from labcode.verbs import diagnose as verb
+    from labcode.verbs.diagnose import verdicts as verb
 
     if list_only:
         verb.list_rules(sys.stdout, rule_files or [])

@@ -5,7 +5,9 @@ speedscope.app, ``.txt`` folded stacks for flamegraph.pl and others.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -15,10 +17,10 @@ from labcode.errors import LabError
 from labcode.figures.pages.flame import flame, flame_page, flame_text, speedscope
 from labcode.figures.style import render
 from labcode.outputs import whole
-from labcode.reports import open_timeline
+from labcode.reports import FORMATS, imported, open_timeline
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.nsys.report import NsysReport
-from labcode.reports.report import FunctionsReport, TimelineReport
+from labcode.reports.report import TimelineReport
 
 KINDS = {
     "python": "Python samples; record them with nsys profile --python-sampling=true and export with "
@@ -54,30 +56,36 @@ def write_flame(
         )
     with whole(output, reads=[file]) as part, open_timeline(file, "flame") as report:
         folded = profile(report, of=of, thread=thread, window=window)
-        kinds, unit = _told(report)
-        part.write_bytes(write(folded, f"{file.name}: {kinds[of].partition(';')[0]}", unit))
+        own = profiles_of(report)
+        part.write_bytes(write(folded, f"{file.name}: {own.kinds[of].partition(';')[0]}", own.unit))
     return output
-
-
-def _told(report: TimelineReport) -> tuple[Mapping[str, str], str]:
-    """What a report can be asked for, and what its profiles count."""
-    return (TRACE_KINDS, "ns") if isinstance(report, FunctionsReport) else (KINDS, "samples")
 
 
 def profile(
     report: TimelineReport, *, of: str = "python", thread: str | None = None, window: str | None = None
 ) -> pd.DataFrame:
     """The folded profile of a capture (see `write_flame`); `LabError` when it holds no such samples."""
-    kinds, _ = _told(report)
-    if of not in kinds:
-        raise LabError(f"{report.path}: --of {of}: choose one of {', '.join(kinds)}")
-    if isinstance(report, KinetoReport):
-        span = None if window == "all" else choose_window(report, window)
-        folded = stacks.of_trace(report, of, span, _threads_named(report, thread))
-        if not len(folded):
-            raise LabError(f"{report.path}: holds no {kinds[of]}; or none in this window or thread")
-        return folded
-    assert isinstance(report, NsysReport)
+    own = profiles_of(report)
+    if of not in own.kinds:
+        raise LabError(f"{report.path}: --of {of}: choose one of {', '.join(own.kinds)}")
+    return own.fold(report, of, thread, window)
+
+
+def profiles_of(report: TimelineReport) -> "Profiles":
+    """What the format of a report declares."""
+    found: Profiles = imported(str(FORMATS[report.format].flame))
+    return found
+
+
+def _of_trace(report: KinetoReport, of: str, thread: str | None, window: str | None) -> pd.DataFrame:
+    span = None if window == "all" else choose_window(report, window)
+    folded = stacks.of_trace(report, of, span, _threads_named(report, thread))
+    if not len(folded):
+        raise LabError(f"{report.path}: holds no {TRACE_KINDS[of]}; or none in this window or thread")
+    return folded
+
+
+def _of_capture(report: NsysReport, of: str, thread: str | None, window: str | None) -> pd.DataFrame:
     if of == "cpu":
         samples, frames = report.cpu_samples(), report.cpu_callchains()
         labels = stacks.native_labels(frames)
@@ -145,3 +153,16 @@ _WRITERS: dict[str, Callable[[pd.DataFrame, str, str], bytes]] = {
     ".json": lambda folded, title, unit: speedscope(folded, name=title, unit=unit).encode(),
     ".txt": lambda folded, title, unit: flame_text(folded).encode(),
 }
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """What files of a format can be asked for, what their profiles count, and how one is folded."""
+
+    kinds: Mapping[str, str]
+    unit: str
+    fold: Callable[[Any, str, str | None, str | None], pd.DataFrame]
+
+
+CAPTURES = Profiles(KINDS, "samples", _of_capture)
+TRACES = Profiles(TRACE_KINDS, "ns", _of_trace)

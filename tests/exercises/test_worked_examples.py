@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from labcode.grading.inputs import ops_table, table
-from labcode.verbs.diagnose import run
+from labcode.verbs.diagnose.verdicts import run
 from tests.exercises.support import ROOT, names_of, part, solution
 from tests.support import exports as e
 

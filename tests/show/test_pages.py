@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from labcode.analysis.rules.writing import write_launches
+from labcode.analysis.rules.writing_launches import write_launches
 from labcode.figures.pages.flame import flame_page
-from labcode.verbs.diagnose import judge, rules_on
+from labcode.verbs.diagnose.verdicts import judge, rules_on
 from labcode.verbs.report.page import write_report
 from labcode.verbs.stats import print_all
 from labcode.verbs.timeline import write_timeline

@@ -13,8 +13,8 @@ from labcode.analysis.rules import CannotJudgeError, Finding, Rule, Tables, rule
 from labcode.analysis.rules.registry import all_rules, own_rules
 from labcode.errors import InputError, LabError
 from labcode.reports.nsys.report import open_report
-from labcode.verbs import diagnose as module
-from labcode.verbs.diagnose import NOT_ADDITIVE, diagnose, list_rules, run, select
+from labcode.verbs.diagnose import verdicts as module
+from labcode.verbs.diagnose.verdicts import NOT_ADDITIVE, diagnose, list_rules, run, select
 from labcode.workloads.models.big_export import make_big_export
 from tests.support import exports as x
 from tests.support.random_export import make_random_export

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,8 @@ class Run(Closing):
     ``path`` is the folder, ``kind`` that of its reports, ``files`` the reports; ``scheduler`` says where they
     are read (see `Spreader`).
     """
+
+    format: ClassVar[Kind] = "ranks"
 
     path: Path
     kind: Kind

@@ -5,49 +5,31 @@ with gather([Path("run.sqlite"), Path("run.power.json")], before=[Path("main.sql
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-import numpy as np
 import pandas as pd
 
 from labcode import reports
 from labcode.analysis.ledger.owners import OWNERS
-from labcode.analysis.lm import attribution, kineto
-from labcode.analysis.lm import parts as lm_parts
-from labcode.analysis.rules.counters import LEANS
-from labcode.analysis.rules.finding import CannotJudgeError, Verdict
+from labcode.analysis.rules.finding import CannotJudgeError
 from labcode.analysis.rules.good import ID as GOOD
-from labcode.analysis.rules.registry import own_rules
 from labcode.analysis.rules.tables import Tables, kept
-from labcode.analysis.rules.without_gpu import host_sentences
-from labcode.analysis.rules.writing import gain_text, launch_gain_text, launch_measured_text, measured_text
-from labcode.analysis.stats.nsys import path as nsys_path
 from labcode.analysis.stats.shelf import NOTES, LackingError, shelf_of
 from labcode.analysis.stats.table import length, take, to_frame
-from labcode.analysis.timeline import counters
-from labcode.analysis.timeline.critical_path import by_kind, critical_path, kinds_of
 from labcode.analysis.timeline.iterations import Iterations, iterations
-from labcode.analysis.timeline.overlap import communication_overlap, time_shares
-from labcode.analysis.timeline.path_check import contradictions
-from labcode.errors import InputError, LabError
-from labcode.reports import FORMATS, METERED, TIMELINES, Kind
+from labcode.analysis.timeline.overlap import time_shares
+from labcode.errors import LabError
+from labcode.reports import FOLDERS, FORMATS, TIMELINES, Kind, able, imported
 from labcode.reports.facts import facts_of
-from labcode.reports.kineto.report import KinetoReport
-from labcode.reports.ncu.report import NcuReport
-from labcode.reports.nsys import schema
-from labcode.reports.nsys.report import NsysReport
-from labcode.reports.power.log import PowerLog
-from labcode.reports.report import CountedReport, TimelineReport
+from labcode.reports.report import CountedReport
 from labcode.show import byte_text, time_text
-from labcode.verbs.diagnose import applying, diagnose, judge, judge_all, rules_on, tables_of
 from labcode.verbs.report import together
-from labcode.verbs.report.document import Changes, Document, File, Found, Section, Shown
-from labcode.verbs.report.folder import Folder, folders
+from labcode.verbs.report.document import Changes, Document, File, Folder, Found, Section, Shown
+from labcode.verbs.report.part import TOP, part_of
 
-TOP = 12  # rows of a table
 GPUS = 8  # whose ledgers are shown
 _LEFT_OUT = frozenset(  # columns that a page has no room for
     {
@@ -72,57 +54,6 @@ _SECTIONS: Mapping[str, str] = {
     "launches": "Launches in Nsight Compute",
     "energy": "Energy",
 }
-_REPORTS: Mapping[Kind, Mapping[str, tuple[tuple[str, str], ...]]] = {
-    "nsys": {
-        "kernels": (("cuda_gpu_kern_sum", "Kernels by name, the most time first"),),
-        "copies": (
-            ("cuda_gpu_mem_time_sum", "Copies and memsets by time"),
-            ("cuda_gpu_mem_size_sum", "Copies and memsets by size"),
-        ),
-        "calls": (
-            ("cuda_api_sum", "Calls of the runtime and the driver"),
-            ("osrt_sum", "Calls of the OS runtime"),
-        ),
-        "memory": (("cuda_memory_usage", "Memory that CUDA handed out"),),
-    },
-    "kineto": {
-        "operators": (("op_sum", "Operators, calls and kernels by name"),),
-        "kernels": (("kernel_sum", "Kernels by name, the most time first"),),
-        "modules": (("module_sum", "Time by nn.Module, in both passes"),),
-        "calls": (
-            ("host_lines", "Where the time of the host went, by function of the program"),
-            ("launch_stats", "What launching cost"),
-            ("idle_breakdown", "Idle time of streams by cause"),
-        ),
-        "counters": (
-            ("memory_bandwidth", "Bandwidth of copies and memsets over time, by direction"),
-            ("queue_length", "How many operations wait in each stream"),
-        ),
-        "communication": (("comm_overlap", "Communication behind computing"),),
-    },
-    "ncu": {
-        "launches": (
-            ("speed_of_light", "Share of the peak"),
-            ("occupancy", "Occupancy"),
-            ("roofline", "Intensity, rate and roof"),
-            ("stalls", "What warps wait for, the longest first"),
-        )
-    },
-    "memory": {
-        "memory": (
-            ("peak", "What was in use at the peak"),
-            ("sites", "What allocated the most"),
-            ("leaks", "What grows and is never freed"),
-        )
-    },
-    "power": {
-        "energy": (
-            ("power_sum", "Energy and power of each GPU"),
-            ("energy_windows", "Energy of named windows"),
-            ("clock_reasons", "What held the clocks down"),
-        )
-    },
-}
 
 
 @contextmanager
@@ -140,18 +71,18 @@ def gather(
     if not files:
         raise LabError("report: name the files of a run: a capture of nsys, a trace, a .ncu-rep, a power log")
     with ExitStack() as stack:
-        ranked = folders(files, stack)
+        ranked = _folders(files, stack)
         instead = {one.path: one.looked_at for one in ranked}
         opened = _open([instead.get(path, path) for path in files], stack)
         together.refuse_strangers(opened)
         every = [(kind, report) for kind, some in opened.items() for report in some]
-        told, tables = _verdicts(every, window)
+        told, tables = _judged(every, window)
         found = tables.iterations if tables is not None else None
         told = [*(one for folder in ranked for one in folder.told), *told]
-        timeline = next((r for kind, r in every if kind in TIMELINES), None)
+        timelines = [report for kind, report in every if kind in TIMELINES]
         shares, ledger = _ledger(tables)
-        if opened.get("kineto") and timeline is not opened["kineto"][0] and found is not None:
-            traced = iterations(opened["kineto"][0])  # which knows shapes
+        if len(timelines) > 1 and found is not None:
+            traced = iterations(timelines[1])  # a trace, which knows shapes
             found = Iterations(found.how, found.table, traced.work if traced else None)
         joined, notes = _joined(opened)
         sections = (*(s for one in ranked for s in one.sections), *_sections(every, joined, told))
@@ -184,6 +115,14 @@ def _names(ranked: Sequence[Folder], every: Sequence[tuple[Kind, Any]]) -> Itera
     return (of.get(Path(report.path), Path(report.path)).name for _, report in every)
 
 
+def _folders(files: Sequence[Path], stack: ExitStack) -> list[Folder]:
+    if not any(path.is_dir() for path in files):
+        return []
+    (kind,) = FOLDERS
+    found: list[Folder] = imported(str(FORMATS[kind].page))(files, stack)
+    return found
+
+
 def _open(files: Sequence[Path], stack: ExitStack) -> dict[Kind, list[Any]]:
     opened: dict[Kind, list[Any]] = {}
     seen: set[str] = set()
@@ -193,7 +132,7 @@ def _open(files: Sequence[Path], stack: ExitStack) -> dict[Kind, list[Any]]:
             raise LabError(f"{path}: named twice; name each file once")
         seen.add(real)
         opened.setdefault(reports.kind_of(path), []).append(_opened(path, stack))
-    return {kind: opened[kind] for kind in ("nsys", "kineto", "ncu", "memory", "power") if kind in opened}
+    return {kind: opened[kind] for kind in get_args(Kind) if kind in opened}
 
 
 def _opened(path: Path, stack: ExitStack) -> Any:
@@ -248,8 +187,8 @@ def _headline(tables: Tables | None, found: Iterations | None) -> Iterator[str]:
             ]
             yield f"GPU {device}: {', '.join(parts)} of {time_text(end - begin)}."
         yield from (f"note: {line}." for line in tables.judged.notes)
-    elif tables is not None and isinstance(tables.report, KinetoReport):
-        yield from _host(tables.report)
+    elif tables is not None:
+        yield from part_of(tables.report.format).idle(tables.report)
     if found is not None:
         warm, steady = int(found.table["warm_up"].sum()), found.steady
         apart = f", {warm} of them warm-up" if warm else ""
@@ -260,14 +199,6 @@ def _headline(tables: Tables | None, found: Iterations | None) -> Iterator[str]:
             f"the GPU is busy for {float(steady['busy_share'].median()):.0%} of one."
         )
         yield from _work(found)
-
-
-def _host(report: KinetoReport) -> Iterator[str]:
-    """Where the time of a program without a GPU went."""
-    lines = list(host_sentences(report))
-    if lines:
-        yield f"No GPU in use. {lines[0]}"
-        yield from lines[1:]
 
 
 def _work(found: Iterations) -> Iterator[str]:
@@ -302,39 +233,15 @@ def _file(kind: Kind, report: Any, notes: Sequence[str]) -> File:
 # ---- verdicts
 
 
-def _verdicts(every: Sequence[tuple[Kind, Any]], window: str | None) -> tuple[list[Found], Tables | None]:
-    """What all rules say: of the run first, worst first; rules that judge both timelines judge the first.
-
-    And the tables of that one.
-    """
+def _judged(every: Sequence[tuple[Kind, Any]], window: str | None) -> tuple[list[Found], Tables | None]:
+    """What all rules say, of the run first, worst first; and the tables of the timeline that was judged."""
     told: list[Found] = []
     first: Tables | None = None
     for kind, report in every:
-        name = Path(report.path).name
-        if kind == "ncu":
-            for one in report.list:
-                of = f"launch {one.id}: {one.function}"
-                told += [_found(v, name, of, launch_measured_text, launch_gain_text) for v in diagnose(one)]
-        elif kind in METERED:
-            told += [_found(v, name, "", measured_text, gain_text) for v in diagnose(report)]
-        elif kind in TIMELINES:
-            tables = tables_of(report, window)
-            if first is None:
-                rules, broken = rules_on(kind)
-                verdicts = judge_all(tables, applying(rules, tables), broken)
-                first = tables
-            else:
-                said = {one.verdict.rule for one in told}
-                more = [one for one in own_rules("kineto") if one.id not in said]
-                verdicts = judge(tables, applying(more, tables), [])
-            told += [_found(v, name, "", measured_text, gain_text) for v in verdicts]
+        found, tables = part_of(kind).judged(report, window, first, told)
+        told += found
+        first = tables if first is None else first
     return sorted(told, key=lambda one: (bool(one.of), *_weight(one))), first
-
-
-def _found(
-    verdict: Verdict, name: str, of: str, measured: Callable[[Verdict], str], gain: Callable[[Verdict], str]
-) -> Found:
-    return Found(verdict, name, of, measured(verdict) if verdict.status == "found" else "", gain(verdict))
 
 
 def _weight(one: Found) -> tuple[int, float]:
@@ -355,9 +262,9 @@ def _sections(
     tables: dict[str, list[Shown]] = {name: [] for name in _SECTIONS}
     tables["joined"] += joined
     for kind, report in every:
-        shelf = shelf_of(kind)
-        source = report.source if isinstance(report, NsysReport) else report
-        for section, asked in _REPORTS[kind].items():
+        part, shelf = part_of(kind), shelf_of(kind)
+        source = part.source(report)
+        for section, asked in part.reports.items():
             for name, title in asked:
                 try:
                     made = shelf.answer(source, name) if shelf.answer else shelf.reports[name](source)
@@ -368,21 +275,8 @@ def _sections(
                     tables[section].append(
                         Shown(title, *shown, Path(report.path).name, f"labcode stats -r {name}")
                     )
-        if kind in TIMELINES:
-            ranges = together.spent(report).reset_index()
-            if len(ranges):
-                tables["ranges"].append(_whole("Ranges, numbers left out: CPU and GPU time", ranges, report))
-        if kind == "nsys":
-            talk = communication_overlap(report.kernels(), report.window())
-            talk = talk[talk["comm_count"] > 0]
-            if len(talk):
-                tables["communication"].append(_whole("Communication behind computing", talk, report))
-            tables["counters"] += _counters(report, told)
-        if kind in TIMELINES:
-            tables["model"] += _model(report)
-            tables["path"] += _path(report)
-        if kind == "kineto" and len(memory := report.memory()):
-            tables["memory"].append(_whole("Memory by the trace", _peaks(memory), report))
+        for section, table in part.more(report, told):
+            tables[section].append(table)
     on_path = "pytorch/critical-path"
     sampled = any(isinstance(report, CountedReport) for _, report in every)
     book = {"model": "lm/kernels", "path": on_path, "counters": "nsys/gpu-metrics" if sampled else on_path}
@@ -391,90 +285,6 @@ def _sections(
         for name, some in tables.items()
         if some
     )
-
-
-def _counters(report: NsysReport, told: Sequence[Found]) -> Iterator[Shown]:
-    """The GPU's own counters that verdicts lean on, then those that tell much; none that is always 0."""
-    if not report.source.has_rows(schema.COUNTERS):
-        return
-    found = [one.verdict.rule for one in told if one.verdict.status == "found"]
-    whole = counters.summary(report)
-    names = whole["metric"].str.replace(r"\s*\[[^\[]*%\]$", "", regex=True)
-    place, leaning = np.full(len(whole), len(counters.SHOWN)), np.full(len(whole), "", object)
-    for number, pattern in enumerate(counters.SHOWN):
-        mine = (names.str.fullmatch(pattern) & (whole["max"] > 0)).to_numpy()
-        lean = [rule for rule in found if pattern in LEANS.get(rule, ())]
-        place[mine], leaning[mine] = number, ", ".join(lean)
-    order = np.lexsort((place, leaning == ""))
-    order = order[place[order] < len(counters.SHOWN)]
-    columns = ["device", "metric", "samples", "mean", "min", "p25", "median", "p75", "max", "busy_mean"]
-    table = whole[columns].assign(verdicts=leaning).iloc[order]
-    if len(table):
-        yield _whole("The GPU's own counters, in the measured part", table, report, "gpu_metrics_sum")
-
-
-MOST_WALKED = 500_000  # GPU operations
-
-
-def _model(report: NsysReport | KinetoReport) -> Iterator[Shown]:
-    """Of a transformer, by pass where the program marks them: shares of matmuls, attention, all other."""
-    if not 0 < len(report.gpu_ops()) <= MOST_WALKED:
-        return
-    found = attribution.attribute(
-        kineto.operations(report) if isinstance(report, KinetoReport) else lm_parts.operations(report)
-    )
-    if attribution.is_model(found):
-        title = "Time of the GPU's operations; attention is fused attention and softmax"
-        yield _whole(title, attribution.breakdown(found), report, "lm_buckets")
-
-
-def _path(report: NsysReport | KinetoReport) -> Iterator[Shown]:
-    """What lies on the critical path of each rank or process: by kind, then the biggest entries by name.
-
-    Of an export with very many operations it is left to `labcode stats`, for it takes seconds.
-    """
-    count = len(report.gpu_ops())
-    if not (count and len(report.api())):
-        return
-    if isinstance(report, KinetoReport):
-        path = critical_path(report)
-        named = by_kind(path, names=True)
-        tables = kinds_of(named), named
-        tables[0].attrs[NOTES] = contradictions(path, report.gpu_ops())
-    elif count > MOST_WALKED:
-        return
-    else:
-        try:
-            tables = nsys_path.summed(report)
-        except LackingError:
-            return
-    titles = ("What decides how long the run took, by kind", "What lies on the path, the most time first")
-    for title, name, table in zip(titles, ("critical_path", "critical_path_sum"), tables, strict=True):
-        table = table.sort_values("total_ns", ascending=False, kind="stable")
-        if len(table):
-            yield _whole(title, table.rename(columns={"at_most": "times as fast at most"}), report, name)
-
-
-def _doubts(sections: Sequence[Section]) -> Iterator[str]:
-    """Where the critical path says something else than the GPU's own time."""
-    for table in (table for section in sections if section.id == "path" for table in section.tables[:1]):
-        yield from (f"{line[:1].upper()}{line[1:]}." for line in table.rows.attrs.get(NOTES, ()))
-
-
-def _peaks(memory: pd.DataFrame) -> pd.DataFrame:
-    """Of each device of a trace's allocations: allocations, the most allocated and reserved."""
-    grouped = memory.groupby(["rank", "device_type", "device"])
-    return grouped.agg(
-        events=("allocated_bytes", "size"),
-        most_allocated_bytes=("allocated_bytes", "max"),
-        most_reserved_bytes=("reserved_bytes", "max"),
-    ).reset_index()
-
-
-def _whole(title: str, table: pd.DataFrame, report: Any, stats: str = "") -> Shown:
-    """The first rows of a table; ``stats`` names the report that has all of it."""
-    note = f"labcode stats -r {stats}" if stats else ""
-    return Shown(title, table.head(TOP).reset_index(drop=True), len(table), Path(report.path).name, note)
 
 
 def _first(made: Any, name: str) -> tuple[pd.DataFrame, int] | None:
@@ -499,6 +309,12 @@ def _top_of_each(table: pd.DataFrame) -> pd.DataFrame:
     return stalled.groupby("launch").head(3).head(3 * TOP)
 
 
+def _doubts(sections: Sequence[Section]) -> Iterator[str]:
+    """Where the critical path says something else than the GPU's own time."""
+    for table in (table for section in sections if section.id == "path" for table in section.tables[:1]):
+        yield from (f"{line[:1].upper()}{line[1:]}." for line in table.rows.attrs.get(NOTES, ()))
+
+
 def _joined(opened: together.Opened) -> tuple[list[Shown], list[str]]:
     table, notes = together.by_range(opened)
     shown = []
@@ -517,59 +333,7 @@ def _joined(opened: together.Opened) -> tuple[list[Shown], list[str]]:
 
 
 def _changes(path: Path, opened: together.Opened, stack: ExitStack) -> Changes:
-    kind = reports.expect(path, "report --before", *_CHANGED)
+    kind = reports.expect(path, "report --before", *(one for one in able("compare") if one not in FOLDERS))
     after = together.same_kind(path, kind, opened)
     before = _opened(path, stack)
-    return Changes(path.name, Path(after.path).name, *_CHANGED[kind](before, after))
-
-
-def _changed_timeline(
-    before: TimelineReport, after: TimelineReport
-) -> tuple[tuple[str, ...], tuple[Shown, ...]]:
-    for report in (before, after):
-        if report.window()[0] >= report.window()[1]:
-            raise InputError(f"{report.path}: no events to compare; record some with nsys or torch.profiler")
-    from labcode.analysis.compare.interval import SAME, UNDECIDED
-    from labcode.verbs.compare.pairs import TITLES, compare, readable
-
-    found = compare(before, after)
-    tables = []
-    for kind, table in found.tables.items():
-        if len(table):
-            weight = (table["total_after_ns"] - table["total_before_ns"]).abs()
-            rows = table.loc[weight.sort_values(ascending=False, kind="stable").index]
-            told = rows[rows["verdict"] != SAME]
-            unsure = told["verdict"] == UNDECIDED
-            changed = pd.concat([told[~unsure], told[unsure]])
-            shown = readable(kind, changed.head(TOP)).reset_index(drop=True)
-            same = len(table) - len(changed)
-            notes = [f"{same} did not change"] * bool(same)
-            notes += [f"{int(unsure.sum())} undecided: their intervals are too wide"] * bool(unsure.any())
-            tables.append(Shown(TITLES[kind], shown, len(changed), note="; ".join(notes)))
-    return (*found.summary, *(f"note: {line}" for line in found.warnings)), tuple(tables)
-
-
-def _changed_launches(before: NcuReport, after: NcuReport) -> tuple[tuple[str, ...], tuple[Shown, ...]]:
-    from labcode.analysis.compare import launches
-
-    found = launches.compare(before, after)
-    changed = found.table[found.table["changed"]].drop(columns=["changed", "kernel_before"])
-    lines = [f"{len(found.pairs)} launches compared", *found.warnings]
-    lines += [f"new: {', '.join(found.new)}"] * bool(found.new)
-    lines += [f"vanished: {', '.join(found.vanished)}"] * bool(found.vanished)
-    return tuple(lines), (Shown("What changed", changed.head(3 * TOP).reset_index(drop=True), len(changed)),)
-
-
-def _changed_energy(before: PowerLog, after: PowerLog) -> tuple[tuple[str, ...], tuple[Shown, ...]]:
-    from labcode.analysis.compare import power
-
-    table = power.compare(before, after)
-    return tuple(power.notes_on(before, after)), (Shown("Energy of windows", table.head(TOP), len(table)),)
-
-
-_CHANGED: dict[Kind, Callable[..., tuple[tuple[str, ...], tuple[Shown, ...]]]] = {
-    "nsys": _changed_timeline,
-    "kineto": _changed_timeline,
-    "ncu": _changed_launches,
-    "power": _changed_energy,
-}
+    return Changes(path.name, Path(after.path).name, *imported(str(part_of(kind).changed))(before, after))

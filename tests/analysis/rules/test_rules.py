@@ -7,7 +7,7 @@ import pytest
 
 from labcode.analysis.rules import Verdict
 from labcode.reports.nsys.report import open_report
-from labcode.verbs.diagnose import diagnose
+from labcode.verbs.diagnose.verdicts import diagnose
 from tests.support import exports as x
 
 US, MS = 1_000, 1_000_000

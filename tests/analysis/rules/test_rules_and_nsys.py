@@ -12,7 +12,7 @@ from labcode.analysis.rules import Verdict
 from labcode.analysis.stats.nsys.reports import RULE_TABLES
 from labcode.reports.nsys.report import open_report
 from labcode.tools import find_nsys, run_tool
-from labcode.verbs.diagnose import diagnose
+from labcode.verbs.diagnose.verdicts import diagnose
 from tests.support import exports as x
 from tests.support.command import printed
 

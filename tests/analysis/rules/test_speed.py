@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from labcode.verbs import diagnose as driver
+from labcode.verbs.diagnose import verdicts as driver
 from labcode.workloads.models.big_export import make_big_export
 from tests.support.growth import time_growth
 

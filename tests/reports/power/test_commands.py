@@ -12,7 +12,7 @@ from labcode.errors import InputError, LabError
 from labcode.reports.power.log import open_log
 from labcode.reports.power.schema import write_document
 from labcode.verbs.compare import pairs as comparing
-from labcode.verbs.diagnose import diagnose
+from labcode.verbs.diagnose.verdicts import diagnose
 from labcode.verbs.stats import available, print_all
 from labcode.verbs.timeline import write_timeline
 from tests.support import power
