@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from labcode import reports
-from labcode.cli.main import app
+from labcode.cli.main import program
 from labcode.reports import FORMATS, VERBS, Format, imported
 
 NOTHING = Format(what="a stub", suffixes=(".stub",), **dict.fromkeys((*VERBS, "facts", "tables", "page")))  # type: ignore[arg-type]
@@ -47,7 +47,7 @@ def test_a_format_that_can_do_nothing_is_refused_in_one_line(
     }
     with pytest.raises(reports.LabError) as error:
         CliRunner().invoke(
-            app, [verb, str(file), *more.get(verb, [])], catch_exceptions=False, standalone_mode=False
+            program(), [verb, str(file), *more.get(verb, [])], catch_exceptions=False, standalone_mode=False
         )
     says = str(error.value)
     assert says.startswith(f"{file}: a stub; `labcode {verb}` reads ."), says
