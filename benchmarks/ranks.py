@@ -15,10 +15,10 @@ from benchmarks import run
 from labcode import reports
 from labcode.analysis.ranks import synthetic
 from labcode.analysis.ranks.run import open_run
-from labcode.analysis.rules.driver import diagnose
 from labcode.errors import LabError
 from labcode.outputs import whole
 from labcode.show.terminal import console
+from labcode.verbs.diagnose.verdicts import diagnose
 
 
 def main(

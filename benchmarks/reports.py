@@ -60,7 +60,7 @@ def main(
     Of the made-up export as it is without options every report has a million rows of its own or more; nsys
     takes minutes for some of them. The exit code is 1 when outputs of a report differ or one is missing.
     """
-    from labcode.analysis.stats.driver import check_names, shelf_of
+    from labcode.verbs.stats import check_names, shelf_of
 
     check_names(shelf_of("nsys"), only or [])
     if repetitions < 1 or ops < 1 or streams < 1:

@@ -7,7 +7,10 @@ from importlib import import_module
 from os import PathLike
 from typing import Any
 
+from labcode import aliases
+
 __version__ = "0.1.0"
+aliases.install()
 
 
 def open(path: str | PathLike[str]) -> Any:

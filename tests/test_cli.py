@@ -46,13 +46,21 @@ def test_help_tells_the_exit_codes() -> None:
 
 
 def test_every_command_is_listed_here() -> None:
-    from labcode.cli import app, captures_app
+    from labcode.cli import program
+    from labcode.cli.captures import captures_app
     from labcode.cli.course import course_app
 
-    names = {c.callback.__name__ for c in app.registered_commands if c.callback}
+    names = {c.callback.__name__ for c in program().registered_commands if c.callback}
     names |= {"captures"} | {f"captures {c.name}" for c in captures_app.registered_commands}
     names |= {"course"} | {f"course {c.name}" for c in course_app.registered_commands}
     assert names == set(COMMANDS)
+
+
+def test_a_command_that_is_named_is_imported_alone() -> None:
+    code = "import sys; from labcode.cli import program; program('stats')\n"
+    code += "print(*sorted(name for name in sys.modules if name.startswith('labcode.cli.')))"
+    done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, check=True)
+    assert done.stdout.split() == ["labcode.cli.main", "labcode.cli.plain", "labcode.cli.read"]
 
 
 def test_starting_imports_nothing_heavy() -> None:

@@ -15,7 +15,7 @@ import pytest
 import typer
 import yaml
 
-from labcode.cli import app
+from labcode.cli import program as whole_command
 from tests.support.programs import program
 
 ROOT = Path(__file__).parents[1]
@@ -80,7 +80,11 @@ def test_what_the_job_asks_of_slurm_comes_before_its_first_command():
 
 def options(command):
     """All options that a command of the lab knows."""
-    return {word for option in typer.main.get_command(app).commands[command].params for word in option.opts}
+    return {
+        word
+        for option in typer.main.get_command(whole_command()).commands[command].params
+        for word in option.opts
+    }
 
 
 def test_the_lab_has_the_options_that_the_job_gives_it():

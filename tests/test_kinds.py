@@ -1,19 +1,23 @@
-"""How often the house asks of which kind a file is, outside of the formats: a record that only falls."""
+"""How often the house asks of which kind a file is, and what it loads for one: records that only fall."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
 from labcode.analysis.rules.registry import JUDGING
 from labcode.reports import Kind, able
+from tests.support.exports import call, kernel, make_export
 
 LABCODE = Path(__file__).resolve().parent.parent / "labcode"
 CLASSES = {
     *("NsysReport", "KinetoReport", "NcuReport", "MemoryHistory", "PowerLog", "Launch", "Run", "TraceTables"),
     *("TimelineReport", "LaunchesReport", "MemoryReport", "PowerReport"),
 }
-ASKED = 30  # a record: whoever asks less often lowers it; what a format can is declared in `labcode.reports`
+ASKED = 12  # a record: whoever asks less often lowers it; what a format can is declared in `labcode.reports`
+LOADED = 117  # modules of the lab, without the command line: a record, too
 
 
 def questions(tree: ast.AST) -> Iterator[ast.AST]:
@@ -58,3 +62,17 @@ def test_kinds_are_asked_for_no_more_often() -> None:
 def test_what_diagnose_reads_has_rules_and_nothing_else_has() -> None:
     assert set(JUDGING) == set(get_args(Kind))
     assert {kind for kind, groups in JUDGING.items() if groups} == set(able("diagnose"))
+
+
+def test_a_report_on_a_capture_loads_no_other_format(tmp_path: Path) -> None:
+    """What a format and a command need is declared by import path, and is imported when it is asked for."""
+    file = make_export(tmp_path / "a.sqlite", kernels=[kernel(10, 20, correlation=1)], api=[call(0, 5)])
+    code = "import sys; from labcode.verbs.report.page import write_report; from pathlib import Path\n"
+    code += f"write_report([Path({str(file)!r})], Path({str(tmp_path / 'a.html')!r}))\n"
+    code += "print(*(name for name in sys.modules if name.startswith('labcode')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    others = ("kineto", "ncu", "memory", "power")
+    parts = [f"labcode.{floor}.{one}" for floor in ("reports", "analysis.rules") for one in others]
+    assert [name for name in loaded for part in parts if f"{name}.".startswith(f"{part}.")] == []
+    assert len(loaded) <= LOADED, loaded

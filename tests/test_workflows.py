@@ -13,7 +13,7 @@ import pytest
 import typer
 import yaml
 
-from labcode.cli import app
+from labcode.cli import program
 
 ROOT = Path(__file__).parents[1]
 OURS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -239,7 +239,7 @@ def test_forms_ask_in_the_words_of_the_forge(path):
     assert set(form) == {"name", "description", "labels", "body"}
     ids = [part["id"] for part in form["body"]]
     assert len(set(ids)) == len(ids) and any(part.get("validations") for part in form["body"])
-    commands = set(typer.main.get_command(app).commands)
+    commands = set(typer.main.get_command(program()).commands)
     for part in form["body"]:
         assert part["type"] in {"input", "textarea"} and part["attributes"]["label"]
         assert set(part) <= {"type", "id", "attributes", "validations"}

@@ -179,10 +179,10 @@ def read_cases(folder: Path) -> list[Case]:
 
 def judged(path: str) -> list[dict[str, Any]]:
     """The verdicts on a capture, in the judge's order."""
-    from labcode.analysis.rules import driver
+    from labcode.verbs.diagnose import verdicts as verb
 
     said = io.StringIO()
-    driver.run(Path(path), fmt="json", only=[], output=said, notes=io.StringIO())
+    verb.run(Path(path), fmt="json", only=[], output=said, notes=io.StringIO())
     verdicts: list[dict[str, Any]] = json.loads(said.getvalue())["verdicts"]
     return verdicts
 

@@ -4,47 +4,59 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated, NoReturn
 
 import typer
 
 from labcode import __version__
-from labcode.cli import read, record, study
-from labcode.cli.bench import bench_app
-from labcode.cli.captures import captures_app
-from labcode.cli.course import course_app
 from labcode.cli.plain import PLAIN
 from labcode.ending import Ended, interruptible, signals_as_exceptions
 from labcode.errors import LabError, describe_os_error
 from labcode.show.terminal import guarded
 from labcode.store import LIMIT_VARIABLE, unpack_limit
 
-_LONGEST = 4_000  # characters of a line that says what is wrong
-
-app = typer.Typer(
-    name="labcode",
-    help="The Profiling Lab: capture, read, analyze and draw GPU profiles; grade the book's exercises.",
-    epilog="Exit codes: 0 done; 1 the answer is no; 2 bad use or bad input; 128 and a signal's number where "
+_ENDS = (
+    "Exit codes: 0 done; 1 the answer is no; 2 bad use or bad input; 128 and a signal's number where "
     "one ended it, which is 141 where whoever read the output (`| head`) had enough. Files appear whole or "
     "not at all, and those that are there already are overwritten with --force alone. Tables and Markdown "
     "show control characters of names as ␛ or \\u202e and cut endless names; CSV and JSON in files and pipes "
-    "have them as they were recorded.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    **PLAIN,
+    "have them as they were recorded."
 )
-app.add_typer(captures_app, name="captures")
-app.add_typer(bench_app, name="bench")
-app.add_typer(course_app, name="course")
-for command in (
-    *(record.doctor, record.capture, record.kit, record.energy, record.record, record.profile),
-    *(read.stats, read.export, read.diagnose, read.compare, read.timeline, read.flame),
-    *(read.roofline, read.report, read.scrub, study.exercises, study.grades, study.book, study.slides),
-    study.new,
-):
-    its_own = {"allow_interspersed_args": command is not record.profile}  # a script's options are its own
-    app.command(context_settings={**PLAIN["context_settings"], **its_own})(command)
+_LONGEST = 4_000  # characters of a line that says what is wrong
+
+# Each command and group, in the order of the help, by import path: one that is named is imported alone.
+COMMANDS = {
+    **dict.fromkeys(("doctor", "capture", "kit", "energy", "record", "profile"), "labcode.cli.record"),
+    **dict.fromkeys(("stats", "export", "diagnose", "compare", "timeline", "flame"), "labcode.cli.read"),
+    **dict.fromkeys(("roofline", "report", "scrub"), "labcode.cli.read"),
+    **dict.fromkeys(("exercises", "grades", "book", "slides", "new"), "labcode.cli.study"),
+}
+GROUPS = {name: f"labcode.cli.{name}" for name in ("captures", "bench", "course")}
+
+
+def program(only: str = "") -> typer.Typer:
+    """All commands; or ``only`` the one of a name, where there is one, so that no other is imported."""
+    app = typer.Typer(
+        name="labcode",
+        help="The Profiling Lab: capture, read, analyze and draw GPU profiles; grade the book's exercises.",
+        epilog=_ENDS,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        **PLAIN,
+    )
+    app.callback()(_root)
+    known = only in COMMANDS or only in GROUPS
+    for name, module in GROUPS.items():
+        if not known or name == only:
+            app.add_typer(getattr(import_module(module), f"{name}_app"), name=name)
+    for name, module in COMMANDS.items():
+        if not known or name == only:
+            its_own = {"allow_interspersed_args": name != "profile"}  # a script's options are its own
+            command = getattr(import_module(module), name)
+            app.command(context_settings={**PLAIN["context_settings"], **its_own})(command)
+    return app
 
 
 def _version(value: bool) -> None:
@@ -53,7 +65,6 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
@@ -96,7 +107,7 @@ def main() -> None:
 
 def _main(interrupted: Sequence[int]) -> NoReturn:
     try:
-        code = app(standalone_mode=False)
+        code = program(sys.argv[1] if len(sys.argv) > 1 else "")(standalone_mode=False)
         if interrupted:
             raise KeyboardInterrupt  # of which some versions of Typer make an exit code
         sys.stdout.flush()

@@ -10,7 +10,6 @@ import typer
 from labcode.cli.plain import Also, Force, Review, judge
 from labcode.errors import LabError
 from labcode.outputs import free
-from labcode.reports import expect
 
 KernelName = Annotated[
     str | None,
@@ -91,17 +90,17 @@ def stats(
     stats --list` names all reports, `labcode stats --list FILE` those that a file can answer.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that no report needs
-    from labcode.analysis.stats import driver
+    from labcode.verbs import stats as verb
 
     if list_only:
-        driver.list_reports(files or [], output_format, sys.stdout)
+        verb.list_reports(files or [], output_format, sys.stdout)
         return
     names = tuple(dict.fromkeys(name for one in report or [] for name in one.split(",") if name))
-    asked = driver.Asked(names, every, kernel, launch, beside, scheduler, window)
+    asked = verb.Asked(names, every, kernel, launch, beside, scheduler, window)
     if output is None:
-        driver.print_all(files or [], asked, output_format, sys.stdout, notes=sys.stderr)
+        verb.print_all(files or [], asked, output_format, sys.stdout, notes=sys.stderr)
         return
-    written = driver.write_all(files or [], asked, output_format, output, force=force, notes=sys.stderr)
+    written = verb.write_all(files or [], asked, output_format, output, force=force, notes=sys.stderr)
     for path in written.files:
         typer.echo(str(path))
     for line in written.skipped:
@@ -130,19 +129,18 @@ def export(
     force: Force = False,
 ) -> None:
     """Write the tables of captures to files; a report (.nsys-rep) is exported by nsys first."""
-    if output_format == "pftrace":
-        from labcode.figures.pages import timeline_export
+    from labcode.verbs import export as verb
 
+    if output_format == "pftrace":
         if table:
             raise LabError("export: --table chooses among the reader's tables; a trace holds all events")
-        for path in timeline_export.export_traces(files, output, force=force):
+        from labcode.verbs import timeline
+
+        for path in timeline.export_traces(files, output, force=force):
             typer.echo(str(path))
         return
-    from labcode.reports.nsys import export as nsys_export
 
-    for file in files:
-        expect(file, "export")
-    for path in nsys_export.export_all(files, output, output_format, tables=table or [], force=force):
+    for path in verb.export(files, output, output_format, tables=table or [], force=force):
         typer.echo(str(path))
 
 
@@ -170,14 +168,14 @@ def diagnose(
 ) -> None:
     """Judge a capture by expert rules: where an iteration's time goes, each cause with what mending gains."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from labcode.analysis.rules import driver
+    from labcode.verbs.diagnose import verdicts as verb
 
     if list_only:
-        driver.list_rules(sys.stdout, rule_files or [])
+        verb.list_rules(sys.stdout, rule_files or [])
         return
     if file is None:
         raise LabError("diagnose: name a capture to judge, or list the rules with --list")
-    code = driver.run(
+    code = verb.run(
         file,
         fmt=output_format,
         only=only or [],
@@ -268,37 +266,14 @@ def compare(
     what the rank in the middle and the worst one do. Of more than two, or of groups of repeated runs, the
     medians and their spread, and which changes exceed it.
     """
-    from labcode.analysis.compare import driver, interval, many
+    from labcode.verbs.compare import many
+    from labcode.verbs.compare import run as verb
 
     if plot is not None and column is None:
         raise LabError(f"{plot}: what is drawn are times over a parameter; name it with --column KEY=N,N")
     free(plot, force=force)
-    asked = many.Asked(files or [], group or [], baseline, column, keep, kept_in)
-    if asked.many:
-        if kernel is not None:
-            raise LabError(
-                "compare: --kernel chooses launches of two .ncu-rep files; use --only kernels and --gate"
-            )
-        interval.check_exit(undecided_exit)
-        found = many.compare(asked, scheduler=scheduler, limits=interval.limits_of(fail_above))
-        code = many.show(
-            found,
-            fail_above=fail_above,
-            fmt=output_format,
-            gates=gate or [],
-            only=only or [],
-            undecided_exit=undecided_exit,
-            output=sys.stdout,
-        )
-        if plot is not None:
-            from labcode.figures.charts import ensemble as charts
-
-            charts.write_over(found, plot, kinds=driver.chosen(only) if only else (), reads=asked.files)
-        raise typer.Exit(code)
-    before, after = asked.files
-    code = driver.run(
-        before,
-        after,
+    code = verb.run(
+        many.Asked(files or [], group or [], baseline, column, keep, kept_in),
         fail_above=fail_above,
         fmt=output_format,
         gates=gate or [],
@@ -307,6 +282,7 @@ def compare(
         scheduler=scheduler,
         window=window,
         undecided_exit=undecided_exit,
+        plot=plot,
         output=sys.stdout,
     )
     raise typer.Exit(code)
@@ -332,9 +308,9 @@ def timeline(
     each did when, the same.
     """
     free(output, force=force, reads=[file])
-    from labcode.figures.pages import timeline_export
+    from labcode.verbs import timeline as verb
 
-    typer.echo(str(timeline_export.write_timeline(file, output, window=window, scheduler=scheduler)))
+    typer.echo(str(verb.write_timeline(file, output, window=window, scheduler=scheduler)))
 
 
 def flame(
@@ -351,11 +327,10 @@ def flame(
     force: Force = False,
 ) -> None:
     """Draw a flame graph: a picture, an interactive page, a file for speedscope, or folded stacks."""
-    expect(file, "flame")
-    free(output, force=force, reads=[file])
-    from labcode.figures.pages import flame as flames
+    from labcode.verbs import flame as verb
 
-    typer.echo(str(flames.write_flame(file, output, of=of, thread=thread, window=window)))
+    free(output, force=force, reads=[file])
+    typer.echo(str(verb.write_flame(file, output, of=of, thread=thread, window=window)))
 
 
 def roofline(
@@ -375,9 +350,9 @@ def roofline(
 ) -> None:
     """Draw the roofline of the launches in a report: intensities at L1, L2 and DRAM under the roofs."""
     free(output, force=force, reads=[file])
-    from labcode.figures.charts import roofline as picture
+    from labcode.verbs import roofline as verb
 
-    written = picture.write_roofline(
+    written = verb.write_roofline(
         file,
         output,
         kernel=kernel,
@@ -424,9 +399,9 @@ def report(
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     free(output, force=force, reads=[*(files or []), *(before or [])])
-    from labcode.figures.pages import report as pages
+    from labcode.verbs.report import page as verb
 
-    written = pages.write_report(
+    written = verb.write_report(
         files or [],
         output,
         before=before or [],
@@ -457,14 +432,8 @@ def scrub(
     force: Force = False,
 ) -> None:
     """Take host name, user, environment, process list and paths out of an export, a report or a trace."""
-    from labcode.capture import scan
-    from labcode.reports import FORMATS, doing
+    from labcode.verbs import scrub as verb
 
-    scrubber = doing("scrub", file)
-    one = FORMATS[expect(file, "scrub")]
-    ends = [end for end in one.suffixes if end not in (".nsys-rep", ".pickle", ".pkl")]
-    if output is not None and not output.name.endswith(tuple(ends)):
-        raise LabError(f"{output}: it will be {one.what}; name a file that ends in {ends[0]}")
-    written = scrubber(file, output, tuple(also or ()), force=force)
+    written = verb.scrub(file, output, also or (), force=force)
     typer.echo(str(written))
-    judge(scan.look_into(written, str(written)).review if review else ())
+    judge(verb.doubts(written) if review else ())

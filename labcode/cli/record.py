@@ -231,13 +231,13 @@ def record(
     Keep it short: some steps are enough. The exit code is the program's; when it crashes, what was recorded
     until then is shown.
     """
-    from labcode.analysis.report.document import Document
-    from labcode.analysis.report.writing import brief
-    from labcode.figures.pages import report as pages
     from labcode.inputs import plain_file
     from labcode.outputs import refuse_existing, staged
     from labcode.record import command as recorder
     from labcode.record.attend import neutral
+    from labcode.verbs.report import page as pages
+    from labcode.verbs.report.document import Document
+    from labcode.verbs.report.writing import brief
 
     pages.format_of(output, None)
     tools = recorder.tools_for(command, tool or [])

@@ -6,6 +6,8 @@
 import contextlib
 import os
 import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if "matplotlib" not in sys.modules:  # which cannot be imported where MPLBACKEND names no backend
     _backend = os.environ.pop("MPLBACKEND", None)
@@ -18,18 +20,20 @@ if "matplotlib" not in sys.modules:  # which cannot be imported where MPLBACKEND
 
 from labcode.figures.charts.basic import bars, distribution, paired_bars, shares
 from labcode.figures.charts.curves import bandwidth_curve, lines, time_series
-from labcode.figures.diagrams.decisions import bottleneck_tree
-from labcode.figures.diagrams.schematic import (
-    asynchronous_launch,
-    bucketed_overlap,
-    copy_engines,
-    host_timer_and_events,
-    nvtx_projection,
-    ring_all_reduce,
-    streams_in_order,
-)
 from labcode.figures.style import Mode, Palette, contrast, current, figure_bytes, render, style
 from labcode.figures.timeline.picture import compare_timelines, draw_timeline, timeline
+
+if TYPE_CHECKING:
+    from labcode.figures.diagrams.decisions import bottleneck_tree
+    from labcode.figures.diagrams.schematic import (
+        asynchronous_launch,
+        bucketed_overlap,
+        copy_engines,
+        host_timer_and_events,
+        nvtx_projection,
+        ring_all_reduce,
+        streams_in_order,
+    )
 
 __all__ = [
     "Mode",
@@ -58,3 +62,11 @@ __all__ = [
     "time_series",
     "timeline",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Diagrams, imported when a page asks for one: no command draws them."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    room = "decisions" if name == "bottleneck_tree" else "schematic"
+    return getattr(import_module(f"{__name__}.diagrams.{room}"), name)

@@ -331,9 +331,9 @@ def rules_meanwhile() -> Iterator[None]:
     def work() -> None:
         if sys.platform == "linux":  # elsewhere a thread has no priority of its own
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
-        from labcode.analysis.rules import driver
+        from labcode.verbs.diagnose import verdicts as verb
 
-        driver.gather(())
+        verb.gather(())
 
     importing = threading.Thread(target=work)
     importing.start()
@@ -347,7 +347,7 @@ def diagnose(plan: Plan, found: Sequence[Path], out: TextIO) -> None:
     """Write what the rules say about the captures: of several ranks together, and about one alone: the first
     that is whole, or the one that holds most.
     """
-    from labcode.analysis.rules import driver
+    from labcode.verbs.diagnose import verdicts as verb
 
     subjects = [path for path in found if not path.name.endswith(_RAW)]
     if len(subjects) > 1 and plan.tool != "ncu":
@@ -357,7 +357,7 @@ def diagnose(plan: Plan, found: Sequence[Path], out: TextIO) -> None:
     for path in subjects:
         out.write(f"\nlabcode diagnose {_near(path)}\n")
         try:
-            driver.run(path, fmt="table", only=[], output=out, notes=out)
+            verb.run(path, fmt="table", only=[], output=out, notes=out)
         except LabError as error:
             out.write(f"{error}\n")
 

@@ -46,6 +46,9 @@ class Format:
     roofline: str | None
     scrub: str | None
     facts: str | None
+    tables: str | None  # what rules look at, of an opened timeline
+    page: str | None  # what is told of it in a report
+    several: bool = False  # whether a run may have several such files
 
     @property
     def commands(self) -> str:
@@ -65,13 +68,15 @@ def _declared(kind: Kind) -> Format:
                 ranges="NVTX range",
                 stats="labcode.analysis.stats.nsys.reports:SHELF",
                 export="labcode.reports.nsys.export:export_all",
-                diagnose="labcode.analysis.rules.driver:run_on_timeline",
-                compare="labcode.analysis.compare.driver:run",
-                timeline="labcode.figures.pages.timeline_export:draw_timeline",
-                flame="labcode.figures.pages.flame:write_flame",
+                diagnose="labcode.verbs.diagnose.files:run_on_timeline",
+                compare="labcode.verbs.compare.pairs:run",
+                timeline="labcode.verbs.timeline:draw_timeline",
+                flame="labcode.verbs.flame:CAPTURES",
                 roofline=None,
                 scrub="labcode.capture.scrub:scrub_file",
                 facts="labcode.reports.facts:CAPTURES",
+                tables="labcode.analysis.rules.tables:Tables",
+                page="labcode.verbs.report.captures:PART",
             )
         case "ncu":
             return Format(
@@ -79,13 +84,16 @@ def _declared(kind: Kind) -> Format:
                 suffixes=(".ncu-rep", ".ncu-rep.xz"),
                 stats="labcode.analysis.stats.ncu:SHELF",
                 export=None,
-                diagnose="labcode.analysis.rules.driver:run_on_launches",
-                compare="labcode.analysis.compare.driver:run",
+                diagnose="labcode.verbs.diagnose.files:run_on_launches",
+                compare="labcode.verbs.compare.pairs:run",
                 timeline=None,
                 flame=None,
-                roofline="labcode.figures.charts.roofline:write_roofline",
+                roofline="labcode.verbs.roofline:write_roofline",
                 scrub="labcode.capture.ncu_scrub:scrub_file",
                 facts="labcode.reports.facts:LAUNCHES",
+                tables=None,
+                page="labcode.verbs.report.launches:PART",
+                several=True,
             )
         case "memory":
             return Format(
@@ -95,11 +103,13 @@ def _declared(kind: Kind) -> Format:
                 export=None,
                 diagnose=None,
                 compare=None,
-                timeline="labcode.figures.pages.timeline_export:draw_memory",
+                timeline="labcode.verbs.timeline:draw_memory",
                 flame=None,
                 roofline=None,
                 scrub="labcode.capture.torch_profile:scrub_file",
                 facts="labcode.reports.facts:HISTORIES",
+                tables=None,
+                page="labcode.verbs.report.histories:PART",
             )
         case "power":
             return Format(
@@ -107,13 +117,15 @@ def _declared(kind: Kind) -> Format:
                 suffixes=(".power.json", ".power.json.xz"),
                 stats="labcode.analysis.stats.power:SHELF",
                 export=None,
-                diagnose="labcode.analysis.rules.driver:run_on_log",
-                compare="labcode.analysis.compare.driver:run",
-                timeline="labcode.figures.pages.timeline_export:draw_power",
+                diagnose="labcode.verbs.diagnose.files:run_on_log",
+                compare="labcode.verbs.compare.pairs:run",
+                timeline="labcode.verbs.timeline:draw_power",
                 flame=None,
                 roofline=None,
                 scrub=None,
                 facts="labcode.reports.facts:LOGS",
+                tables=None,
+                page="labcode.verbs.report.logs:PART",
             )
         case "kineto":
             return Format(
@@ -122,13 +134,15 @@ def _declared(kind: Kind) -> Format:
                 ranges="annotation",
                 stats="labcode.analysis.stats.kineto:SHELF",
                 export=None,
-                diagnose="labcode.analysis.rules.driver:run_on_timeline",
-                compare="labcode.analysis.compare.driver:run",
-                timeline="labcode.figures.pages.timeline_export:draw_timeline",
-                flame="labcode.figures.pages.flame:write_flame",
+                diagnose="labcode.verbs.diagnose.files:run_on_timeline",
+                compare="labcode.verbs.compare.pairs:run",
+                timeline="labcode.verbs.timeline:draw_timeline",
+                flame="labcode.verbs.flame:TRACES",
                 roofline=None,
                 scrub="labcode.capture.torch_profile:scrub_file",
                 facts="labcode.reports.facts:TRACES",
+                tables="labcode.analysis.rules.kineto:TraceTables",
+                page="labcode.verbs.report.traces:PART",
             )
         case "perfetto":
             return Format(
@@ -137,13 +151,15 @@ def _declared(kind: Kind) -> Format:
                 ranges="range",
                 stats="labcode.analysis.stats.perfetto:SHELF",
                 export=None,
-                diagnose="labcode.analysis.rules.driver:run_on_timeline",
-                compare="labcode.analysis.compare.driver:run",
-                timeline="labcode.figures.pages.timeline_export:draw_timeline",
-                flame="labcode.figures.pages.flame:write_flame",
+                diagnose="labcode.verbs.diagnose.files:run_on_timeline",
+                compare="labcode.verbs.compare.pairs:run",
+                timeline="labcode.verbs.timeline:draw_timeline",
+                flame="labcode.verbs.flame:TRACES",
                 roofline=None,
                 scrub=None,
                 facts="labcode.reports.facts:TRACES",
+                tables="labcode.analysis.rules.kineto:TraceTables",
+                page="labcode.verbs.report.perfetto:PART",
             )
         case "ranks":
             return Format(
@@ -151,13 +167,15 @@ def _declared(kind: Kind) -> Format:
                 suffixes=("/",),
                 stats="labcode.analysis.stats.ranks:SHELF",
                 export=None,
-                diagnose="labcode.analysis.rules.driver:run_on_ranks",
-                compare="labcode.analysis.compare.driver:run",
-                timeline="labcode.figures.pages.timeline_export:draw_ranks",
+                diagnose="labcode.verbs.diagnose.files:run_on_ranks",
+                compare="labcode.verbs.compare.pairs:run",
+                timeline="labcode.verbs.timeline:draw_ranks",
                 flame=None,
                 roofline=None,
                 scrub=None,
                 facts=None,
+                tables=None,
+                page="labcode.verbs.report.folder:folders",
             )
         case _:
             assert_never(kind)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
 
 import pandas as pd
 
@@ -22,6 +22,10 @@ class TimelineReport(Protocol):
     `labcode.reports.nsys.report.NsysReport` documents the columns; a
     `labcode.reports.kineto.report.KinetoReport` has the same.
     """
+
+    @property
+    def format(self) -> Literal["nsys", "kineto", "perfetto"]:
+        """Of which kind it is."""
 
     @property
     def path(self) -> Path:

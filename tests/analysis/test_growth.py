@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labcode.analysis.stats.driver import print_all
 from labcode.analysis.stats.nsys.nvtx import Ranges, nest
 from labcode.analysis.timeline import intervals, utilization
 from labcode.analysis.timeline import links as kineto_links
 from labcode.reports.kineto.report import open_trace
+from labcode.verbs.stats import print_all
 from tests.support.exports import make_export, push_pop
 from tests.support.growth import memory_growth, time_growth
 from tests.support.traces import Trace

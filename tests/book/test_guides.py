@@ -12,7 +12,7 @@ import pytest
 from labcode.analysis.kernel.stalls import STATES
 from labcode.analysis.rules.registry import own_rules
 from labcode.analysis.stats.nsys.reports import TABLES
-from labcode.cli import app
+from labcode.cli import program
 from labcode.grading.catalogue import find
 from tests.support import exports
 
@@ -59,7 +59,10 @@ def test_exercises_exist() -> None:
 
 def test_commands_programs_and_modules_exist() -> None:
     text = "".join(GUIDES.values())
-    commands = {c.callback.__name__ for c in app.registered_commands if c.callback} | {"captures", "bench"}
+    commands = {c.callback.__name__ for c in program().registered_commands if c.callback} | {
+        "captures",
+        "bench",
+    }
     used = set(re.findall(r"`labcode (\w+)", text))
     assert used and used <= commands
     assert all(importlib.util.find_spec(name) for name in re.findall(r"python -m (labcode[\w.]+)", text))

@@ -309,14 +309,14 @@ def test_memory_that_is_declared_is_what_the_shipped_runs_reserved() -> None:
 def test_resuming_is_capturing_what_is_missing(captured: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     from typer.testing import CliRunner
 
-    from labcode.cli.main import app
+    from labcode.cli.main import program
 
     asked: list[object] = []
     monkeypatch.setattr(
         runner, "capture", lambda *given, **options: asked.append(options["only_missing"]) or 0
     )
     for option in ("--only-missing", "--resume"):
-        assert CliRunner().invoke(app, ["capture", "--set", "mine", option]).exit_code == 0
+        assert CliRunner().invoke(program(), ["capture", "--set", "mine", option]).exit_code == 0
     assert asked == [True, True]
 
 

@@ -124,7 +124,8 @@ def test_the_same_recording_is_the_same_bytes() -> None:
         ),
         (
             "silent",
-            "traced/baseline: nothing was recorded; the program must use labcode.experiments.shared.recording",
+            "traced/baseline: nothing was recorded; the program must use "
+            "labcode.experiments.shared.recording",
         ),
         ("broken", "traced/baseline: PyTorch wrote no valid trace.json"),
         ("private", "something private is left in baseline.trace.json.gz, so it was not filed"),

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labcode.analysis.rules.driver import run
 from labcode.grading.inputs import ops_table, table
+from labcode.verbs.diagnose.verdicts import run
 from tests.exercises.support import ROOT, names_of, part, solution
 from tests.support import exports as e
 

@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from labcode import store
-from labcode.cli import app
+from labcode.cli import program
 from labcode.errors import LabError
 from labcode.grading import commands
 from labcode.grading.commands import Labcode, Launch, Ncu, Nsys, Torch
@@ -82,7 +82,7 @@ def test_reports_of_ncu_hold_what_their_options_say() -> None:
 
 
 def test_options_of_labcode_are_those_of_the_command() -> None:
-    group = typer.main.get_command(app)
+    group = typer.main.get_command(program())
     assert hasattr(group, "commands")
     for name, options in commands.LABCODE.items():
         known = {word for one in group.commands[name].params for word in one.opts}

@@ -6,10 +6,10 @@ import pytest
 from typer.testing import CliRunner
 
 from labcode import reports
-from labcode.cli.main import app
+from labcode.cli.main import program
 from labcode.reports import FORMATS, VERBS, Format, imported
 
-NOTHING = Format(what="a stub", suffixes=(".stub",), facts=None, **dict.fromkeys(VERBS))  # type: ignore[arg-type]
+NOTHING = Format(what="a stub", suffixes=(".stub",), **dict.fromkeys((*VERBS, "facts", "tables", "page")))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -20,8 +20,15 @@ def test_what_is_declared_is_there(kind: reports.Kind, verb: str) -> None:
     assert path is None or imported(path) is not None
 
 
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("name", ["facts", "tables", "page"])
+def test_what_else_is_declared_is_there(kind: reports.Kind, name: str) -> None:
+    path = getattr(FORMATS[kind], name)
+    assert path is None or imported(path) is not None
+
+
 def test_a_verb_cannot_be_forgotten() -> None:
-    with pytest.raises(TypeError, match="missing 9 required keyword-only arguments: 'stats', 'export'"):
+    with pytest.raises(TypeError, match="missing 11 required keyword-only arguments: 'stats', 'export'"):
         Format(what="a stub", suffixes=(".stub",))  # type: ignore[call-arg]
 
 
@@ -40,7 +47,7 @@ def test_a_format_that_can_do_nothing_is_refused_in_one_line(
     }
     with pytest.raises(reports.LabError) as error:
         CliRunner().invoke(
-            app, [verb, str(file), *more.get(verb, [])], catch_exceptions=False, standalone_mode=False
+            program(), [verb, str(file), *more.get(verb, [])], catch_exceptions=False, standalone_mode=False
         )
     says = str(error.value)
     assert says.startswith(f"{file}: a stub; `labcode {verb}` reads ."), says

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from labcode.analysis.rules.driver import judge, rules_on
-from labcode.analysis.rules.writing import write_launches
-from labcode.analysis.stats.driver import print_all
+from labcode.analysis.rules.writing_launches import write_launches
 from labcode.figures.pages.flame import flame_page
-from labcode.figures.pages.report import write_report
-from labcode.figures.pages.timeline_export import write_timeline
+from labcode.verbs.diagnose.verdicts import judge, rules_on
+from labcode.verbs.report.page import write_report
+from labcode.verbs.stats import print_all
+from labcode.verbs.timeline import write_timeline
 from tests.support import exports as e
 from tests.support import ncu
 

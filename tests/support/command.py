@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from unittest import mock
 
-from labcode.analysis.stats.driver import print_all
 from labcode.cli import main
+from labcode.verbs.stats import print_all
 
 
 def labcode(

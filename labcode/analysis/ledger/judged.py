@@ -1,10 +1,16 @@
 """A report and what somebody asked to have judged in; the window with its iterations out."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from labcode.analysis.ledger.steady import Steady, steady, within
 from labcode.analysis.timeline.windows import choose_window
-from labcode.reports.kineto.report import KinetoReport
-from labcode.reports.nsys.report import NsysReport
 from labcode.reports.report import TimelineReport
+
+if TYPE_CHECKING:
+    from labcode.reports.kineto.report import KinetoReport
+    from labcode.reports.nsys.report import NsysReport
 
 STEADY, ALL = "steady", "all"
 TOLD = {ALL: "all of the capture"}

@@ -24,8 +24,7 @@ from labcode.analysis.timeline.nvtx import NUMBER, labels
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, _dominant
 from labcode.reports.columns import Bools, Ints, Objects, unique
 from labcode.reports.frames import is_any, rows_of
-from labcode.reports.kineto.report import STEP, KinetoReport
-from labcode.reports.marks import MEASURED
+from labcode.reports.marks import MEASURED, STEP
 from labcode.reports.report import FunctionsReport, SystemReport
 
 Spans = tuple[Ints, Ints]
@@ -505,7 +504,7 @@ class _Idle:
         nvtx = self.view.nvtx
         own = nvtx["end_ns"].notna().to_numpy() & (nvtx["pid"] == self.host.pid).to_numpy()
         ended = rows_of(nvtx, own & is_any(nvtx["event_type"], "push_pop"))
-        if isinstance(self.view.report, KinetoReport):
+        if isinstance(self.view.report, FunctionsReport):
             ended = ended[~ended["name"].str.startswith((STEP, "Optimizer."))]
         ended = rows_of(ended, ~is_any(ended["name"], MEASURED))
         names, shares = [""] * len(table), [0.0] * len(table)

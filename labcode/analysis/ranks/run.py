@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,8 @@ class Run(Closing):
     are read (see `Spreader`). Of more than `READ_WHOLE` this machine reads a sample (``read``); a Dask
     scheduler's reads all.
     """
+
+    format: ClassVar[Kind] = "ranks"
 
     path: Path
     kind: Kind

@@ -21,7 +21,8 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline import links as kineto_links
 from labcode.analysis.timeline.joins import in_window, named_like, spans
 from labcode.reports.columns import Bools
-from labcode.reports.kineto.report import STEP, KinetoReport
+from labcode.reports.kineto.report import KinetoReport
+from labcode.reports.marks import STEP
 from labcode.show import time_text
 
 READS = r"^aten::(?:item|_local_scalar_dense|nonzero|is_nonzero|equal|masked_select|unique)"

@@ -21,7 +21,8 @@ from labcode.analysis.timeline.launch import QUEUED_BY
 from labcode.analysis.timeline.overlap import time_shares
 from labcode.analysis.timeline.transfers import bandwidth_changes
 from labcode.reports.columns import Ints, objects
-from labcode.reports.kineto.report import STEP, KinetoReport
+from labcode.reports.kineto.report import KinetoReport
+from labcode.reports.marks import STEP
 
 FULL = 1024  # launches that CUDA lets wait in a stream; the next one blocks the thread that makes it
 LEAST_KERNELS = 3

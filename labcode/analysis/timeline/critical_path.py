@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -27,12 +28,13 @@ from numpy.typing import NDArray
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, launch_rows, named_like
 from labcode.analysis.timeline.overlap import is_communication
-from labcode.analysis.timeline.tree import holders
 from labcode.analysis.timeline.utilization import LAUNCHING, SYNCHRONIZING
 from labcode.reports.columns import Ints
 from labcode.reports.frames import codes_of
-from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.nsys.report import NsysReport
+
+if TYPE_CHECKING:
+    from labcode.reports.kineto.report import KinetoReport
 
 ALONE_NS = 20_000  # a thread may have been handed its work where it did nothing for so long …
 HANDED = 0.5  # … and another one did something for this share of that time
@@ -535,7 +537,7 @@ def _by_thread(table: pd.DataFrame) -> Iterator[tuple[int, pd.DataFrame]]:
 def _innermost(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
     """Of one thread's events, which nest: the times at which another is innermost, and which; or -1."""
     order = np.lexsort((-ends, starts))
-    around = holders(np.zeros(len(order), np.int64), ends[order], starts[order])
+    around = intervals.holders(ends[order], starts[order])
     depth = intervals.depths(around)
     outer = np.where(around >= 0, order[around], -1) if len(order) else around
     times = np.concatenate((starts[order], ends[order]))

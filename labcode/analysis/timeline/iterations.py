@@ -27,9 +27,8 @@ from labcode.analysis.timeline.joins import launches_of, named_like, spans
 from labcode.analysis.timeline.nvtx import NUMBER
 from labcode.reports.columns import Bools, Ints, unique
 from labcode.reports.frames import codes_of, is_any, rows_in_order, rows_of
-from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.marks import MEASURED
-from labcode.reports.report import TimelineReport
+from labcode.reports.report import FunctionsReport, TimelineReport
 
 FEWEST = 3  # instances of a name that does not say what it is
 COVERED = 0.5  # of the time from the first to the last operation, or of the operations
@@ -139,7 +138,7 @@ def iterations(report: TimelineReport) -> Iterations | None:
         return None
     table = pd.concat(found, ignore_index=True).astype(COLUMNS)
     work = None
-    if isinstance(report, KinetoReport):
+    if isinstance(report, FunctionsReport):  # which records shapes
         most = table["pid"].value_counts().index[0]
         work = _work(report, int(most), table[table["pid"] == most])
     return Iterations(how, table, work)
@@ -417,7 +416,7 @@ def _warming_up(spent: Ints) -> NDArray[np.bool_]:
 # ---- what recorded shapes tell of an iteration
 
 
-def _work(report: KinetoReport, pid: int, table: pd.DataFrame) -> Work | None:
+def _work(report: Any, pid: int, table: pd.DataFrame) -> Work | None:
     """Tokens, operations and payload of an iteration of a process, over all of its iterations."""
     count, spent = len(table), int(table["duration_ns"].sum()) / 1e9
     ops, kernels = report.ops(), report.kernels()

@@ -6,7 +6,6 @@ intensities, all at the height of its rate. The list below the axes names the nu
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,8 +20,6 @@ from labcode.analysis.kernel.roofline import (
     LEVELS,
     Ceiling,
     counter_ceilings,
-    datasheet_ceilings,
-    measured_ceilings,
 )
 from labcode.analysis.kernel.roofline import roofline as roofline_table
 from labcode.errors import LabError
@@ -35,11 +32,9 @@ from labcode.figures.style import (
     is_narrow,
     logarithmic,
     page_width,
-    render,
     styled,
 )
-from labcode.outputs import whole
-from labcode.reports.ncu.report import NcuReport, open_report
+from labcode.reports.ncu.report import NcuReport
 from labcode.show import number, whole_percent
 
 MOST_LAUNCHES = 16
@@ -256,47 +251,6 @@ def _roof_text(one: Ceiling) -> str:
     unit = "TB/s" if one.kind == "memory" else "TFLOP/s"
     name = one.of if one.kind == "memory" else _PRECISION[one.of]
     return f"{name} {number(one.value / 1e12)} {unit}, {_ORIGIN[one.origin]}"
-
-
-def write_roofline(
-    file: Path,
-    output: Path,
-    *,
-    kernel: str | None = None,
-    launch: int | None = None,
-    precision: str | None = None,
-    ceilings: Path | None = None,
-    datasheet: bool = False,
-    mode: str = "light",
-) -> Path:
-    """Write the roofline of a report to ``output`` (.svg, .png or .pdf) and return its path.
-
-    ``ceilings`` names a JSON of measured roofs, ``datasheet`` adds the vendor's. Raises `LabError` for
-    another suffix, a selection that matches nothing, or a GPU without a datasheet in
-    `labcode.hardware.specs`.
-    """
-    form = output.suffix.removeprefix(".")
-    if form not in ("svg", "png", "pdf"):
-        raise LabError(f"{output}: name the picture X.svg, X.png or X.pdf")
-    with whole(output, reads=[file] if ceilings is None else [file, ceilings]) as part:
-        report = open_report(file).select(kernel, launch)
-        roofs = counter_ceilings(report.list[0])
-        if datasheet:
-            device = str(report.list[0].device().get("display_name", ""))
-            sheet = datasheet_ceilings(device)
-            if not sheet:
-                raise LabError(
-                    f"{file}: no datasheet of {device or 'this GPU'} is listed; leave out --datasheet"
-                )
-            roofs += sheet
-        if ceilings is not None:
-            roofs += measured_ceilings(ceilings)
-
-        def draw() -> Figure:
-            return roofline(report, precision=precision, ceilings=roofs)
-
-        part.write_bytes(render(draw, mode, form))  # type: ignore[arg-type]
-    return output
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -24,9 +24,8 @@ from labcode.reports.kineto import tables as kineto_tables
 from labcode.reports.kineto.names import thread_name
 from labcode.reports.kineto.open import RankTrace, open_ranks, trace_files
 from labcode.reports.kineto.ranks import Ranks
-from labcode.reports.marks import MEASURED
+from labcode.reports.marks import MEASURED, STEP
 
-STEP = "ProfilerStep#"
 _WHERE = ("start_ns", "end_ns", "pid", "device", "context", "stream", "correlation")
 
 
@@ -55,6 +54,7 @@ class KinetoReport(Closing):
     ``beside`` a trace of another run that reports compare it with.
     """
 
+    format: Literal["kineto", "perfetto"] = "kineto"
     _together: type[Ranks] = Ranks
 
     def __init__(self, path: Path, ranks: Sequence[RankTrace], notes: Sequence[str] = ()) -> None:

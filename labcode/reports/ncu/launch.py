@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar, Literal
 
 from labcode.errors import InputError, LabError
 from labcode.reports.ncu.names import HEADER_EXTRAS, METRICS
@@ -54,6 +55,8 @@ class Launch:
     """One profiled launch. ``instances`` holds, for metrics with several values, keys and values: instruction
     addresses, opcodes, or the x of a curve. ``code`` is a table of instructions (`NcuReport.source`).
     """
+
+    format: ClassVar[Literal["ncu"]] = "ncu"
 
     id: int
     function: str

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -53,6 +54,8 @@ class NsysReport(Closing):
     ``path`` is the file that was opened, ``schema`` the version of its export schema, ``product_version``
     that of the nsys which wrote it.
     """
+
+    format: Literal["nsys"] = "nsys"
 
     def __init__(self, source: Source) -> None:
         self.source = source

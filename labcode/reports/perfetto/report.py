@@ -60,6 +60,7 @@ class PerfettoReport(KinetoReport):
     """One trace; the tables are those of `KinetoReport`, and ``pid`` is each event's own process."""
 
     _together = _Processes
+    format = "perfetto"
 
     def __repr__(self) -> str:
         return f"PerfettoReport({str(self.path)!r})"

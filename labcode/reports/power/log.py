@@ -7,7 +7,7 @@ import lzma
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -60,6 +60,8 @@ class PowerLog:
     None; ``partial`` where something could not be measured; ``warnings`` what is odd, a line each.
     ``beside`` is the Nsight Systems export of the same run, where one was named.
     """
+
+    format: ClassVar[Literal["power"]] = "power"
 
     path: Path
     devices: pd.DataFrame

@@ -147,8 +147,8 @@ def top_kernels(folder: Path, count: int) -> list[tuple[str, float, int]]:
 if __name__ == "__main__":
     import tempfile
 
-    from labcode.analysis.stats.driver import write_all
     from labcode.store import load_set
+    from labcode.verbs.stats import write_all
 
     with tempfile.TemporaryDirectory() as name:
         runs = [

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from labcode import store
-from labcode.analysis.compare.driver import COLUMNS, ONE_VALUE, TOO_FEW, Comparison, compare, run
 from labcode.analysis.compare.interval import SAME, UNDECIDED, Interval, Limits, limits_of
 from labcode.errors import InputError, LabError
 from labcode.reports.nsys.report import open_report
+from labcode.verbs.compare.pairs import COLUMNS, ONE_VALUE, TOO_FEW, Comparison, compare, run
 from tests.support.exports import call, kernel, make_export, memcpy, push_pop
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labcode.analysis.compare import baselines
 from labcode.analysis.compare.ensemble import ensemble, read, spread_ratio
-from labcode.analysis.compare.many import Asked, compare, show
 from labcode.errors import InputError, LabError
 from labcode.figures.charts.ensemble import over, write_over
+from labcode.verbs.compare import baselines
+from labcode.verbs.compare.many import Asked, compare, show
 from tests.support.exports import kernel, make_export, push_pop
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from labcode.analysis.compare import launches
-from labcode.analysis.compare.driver import run
 from labcode.analysis.compare.launches import compare
 from labcode.errors import LabError
 from labcode.reports.ncu.report import NcuReport
+from labcode.verbs.compare.pairs import run
 from tests.support import ncu
 
 

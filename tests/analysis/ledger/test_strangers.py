@@ -8,7 +8,7 @@ import pytest
 from labcode import reports
 from labcode.analysis.ledger import changes
 from labcode.analysis.rules import Verdict
-from labcode.analysis.rules.driver import diagnose, tables_of
+from labcode.verbs.diagnose.verdicts import diagnose, tables_of
 from tests.support import exports as x
 from tests.support import strangers
 from tests.support.command import labcode

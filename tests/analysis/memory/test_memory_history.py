@@ -10,10 +10,10 @@ import pytest
 
 from labcode import store
 from labcode.analysis.memory import history as analysis
-from labcode.analysis.stats.driver import print_all, write_all
 from labcode.errors import InputError, LabError
 from labcode.figures.charts.memory import memory_timeline, write_memory_timeline
 from labcode.reports.memory.history import MemoryHistory, open_history
+from labcode.verbs.stats import print_all, write_all
 from tests.support import histories
 from tests.support.histories import KEPT, LEAK, LINEAR, MODEL, event, leaking
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from labcode.analysis.memory.usage import in_use, summary
-from labcode.analysis.report.gather import gather
 from labcode.errors import InputError
 from labcode.figures.charts.memory import memory_usage
 from labcode.figures.style import render
 from labcode.reports.nsys.report import open_report
+from labcode.verbs.report.gather import gather
 from tests.support import exports as e
 from tests.support.command import printed
 from tests.support.memory_usage import ALLOCATED, FREED, PINNED, add_memory_usage

@@ -9,8 +9,8 @@ import pytest
 from labcode.analysis.ranks import alignment, heatmap, merge, pacing, stragglers
 from labcode.analysis.ranks.lane import Curve
 from labcode.analysis.ranks.run import Run, open_run
-from labcode.analysis.rules.driver import diagnose
 from labcode.errors import InputError
+from labcode.verbs.diagnose.verdicts import diagnose
 from tests.support import ranks
 from tests.support.ranks import BUSY, LONG, PERIOD, SHORT, STEPS
 

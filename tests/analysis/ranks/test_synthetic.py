@@ -8,8 +8,8 @@ from labcode import reports
 from labcode.analysis.ranks import synthetic
 from labcode.analysis.ranks.run import open_run
 from labcode.analysis.ranks.synthetic import Planted, main, write
-from labcode.analysis.rules.driver import diagnose
 from labcode.errors import LabError
+from labcode.verbs.diagnose.verdicts import diagnose
 from tests.support import ranks, traces
 
 CAPTURE = Path(__file__).parents[3] / "captures/h200/torch_distributed/improved.rank0.trace.json.gz"

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from labcode.analysis.rules import Verdict
-from labcode.analysis.rules.driver import diagnose, list_rules, run
 from labcode.analysis.rules.registry import own_rules
 from labcode.reports.nsys.report import open_report
+from labcode.verbs.diagnose.verdicts import diagnose, list_rules, run
 from tests.support import exports as x
 from tests.support.gpu_metrics import add_metrics
 

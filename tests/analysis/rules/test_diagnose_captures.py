@@ -5,9 +5,9 @@ from functools import cache
 import pytest
 
 from labcode.analysis.rules import Verdict
-from labcode.analysis.rules.driver import diagnose, tables_of
 from labcode.reports.nsys.report import NsysReport, open_report
 from labcode.store import SHIPPED_SET, load_set
+from labcode.verbs.diagnose.verdicts import diagnose, tables_of
 
 SYMPTOMS = {"idle-gaps": "info", "low-utilization": "info"}
 LOOP = {

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from labcode.analysis.rules.driver import diagnose, run
 from labcode.analysis.rules.finding import Verdict
 from labcode.analysis.rules.kineto import SIMT
 from labcode.analysis.rules.registry import own_rules
 from labcode.analysis.stats import kineto_gpu
 from labcode.errors import LabError
 from labcode.reports.kineto.report import open_trace
+from labcode.verbs.diagnose.verdicts import diagnose, run
 from tests.support import traces
 from tests.support.traces import ADD, GEMM, NCCL, Trace
 

@@ -2,16 +2,17 @@
 
 import io
 import json
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
-from labcode.analysis.rules.driver import diagnose, list_rules, run, verdict_table
 from labcode.analysis.rules.ncu import ARITHMETIC, ESTIMATES, weak_fp64
 from labcode.analysis.rules.registry import own_rules
 from labcode.errors import LabError
 from labcode.reports.ncu.names import METRICS
 from labcode.reports.ncu.report import Launch, Reading
+from labcode.verbs.diagnose.verdicts import diagnose, list_rules, run, verdict_table
 from tests.support import ncu
 
 
@@ -99,8 +100,7 @@ def changed(kernel: str, **percent: float) -> Launch:
     for meaning, value in percent.items():
         name = next(name for name in METRICS[meaning].names if name in readings)
         readings[name] = Reading(value, "%", "")
-    same = {name: getattr(launch, name) for name in launch.__dataclass_fields__}
-    return Launch(**{**same, "readings": readings})
+    return replace(launch, readings=readings)
 
 
 def test_waste_beside_a_busy_unit_is_worth_little() -> None:
@@ -147,9 +147,7 @@ def test_a_chip_with_little_fp64() -> None:
     launch = next(one for one in ncu.opened("full").list if one.function == "doubles")
     readings = dict(launch.readings)
     readings["device__attribute_single_to_double_precision_perf_ratio"] = Reading(64, "", "")
-    weak = Launch(
-        **{**{name: getattr(launch, name) for name in launch.__dataclass_fields__}, "readings": readings}
-    )
+    weak = replace(launch, readings=readings)
     verdict = next(one for one in diagnose(weak, [weak_fp64]) if one.rule == "weak-fp64")
     assert verdict.status == "found" and "FP32 rate is 64 times its FP64 rate" in verdict.message
 

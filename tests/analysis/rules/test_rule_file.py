@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from labcode.analysis.rules.driver import gather, list_rules, run
 from labcode.errors import LabError
+from labcode.verbs.diagnose.verdicts import gather, list_rules, run
 from tests.support.exports import call, kernel, make_export
 
 HEAD = "from labcode.analysis.rules import CannotJudgeError, Finding, rule\n"

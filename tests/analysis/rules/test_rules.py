@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from labcode.analysis.rules import Verdict
-from labcode.analysis.rules.driver import diagnose
 from labcode.reports.nsys.report import open_report
+from labcode.verbs.diagnose.verdicts import diagnose
 from tests.support import exports as x
 
 US, MS = 1_000, 1_000_000

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from labcode.analysis.rules import Verdict
-from labcode.analysis.rules.driver import diagnose
 from labcode.analysis.stats.nsys.reports import RULE_TABLES
 from labcode.reports.nsys.report import open_report
 from labcode.tools import find_nsys, run_tool
+from labcode.verbs.diagnose.verdicts import diagnose
 from tests.support import exports as x
 from tests.support.command import printed
 

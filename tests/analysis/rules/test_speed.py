@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from labcode.analysis.rules import driver
 from labcode.experiments.lab.report_speed.big_export import make_big_export
 from labcode.reports.nsys import source
+from labcode.verbs.diagnose import verdicts as driver
 from tests.support.growth import time_growth
 
 FEW, MANY = 40_000, 160_000

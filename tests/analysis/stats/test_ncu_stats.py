@@ -12,13 +12,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from labcode.analysis.stats import driver
 from labcode.analysis.stats import ncu as ncu_stats
-from labcode.analysis.stats.driver import Asked, print_all, write_all
 from labcode.analysis.stats.ncu import REPORTS
 from labcode.analysis.stats.writer import records, write
 from labcode.errors import InputError, LabError
 from labcode.reports.ncu.report import open_report
+from labcode.verbs import stats as driver
+from labcode.verbs.stats import Asked, print_all, write_all
 from tests.support import ncu
 
 opened = cache(open_report)  # a whole report takes half a second to read

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from labcode.analysis.stats.driver import Asked, available, print_all, write_all
 from labcode.errors import InputError, LabError
+from labcode.verbs.stats import Asked, available, print_all, write_all
 from tests.support import exports as e
 from tests.support.command import printed
 

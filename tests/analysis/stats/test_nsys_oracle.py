@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from labcode.analysis.stats.driver import print_all
 from labcode.analysis.stats.nsys import tables as nsys_rounding
 from labcode.analysis.stats.nsys.reports import (
     DECLARED,
@@ -23,6 +22,7 @@ from labcode.errors import InputError
 from labcode.reports.nsys.open import open_export
 from labcode.reports.nsys.source import Source
 from labcode.tools import find_nsys, run_tool, tool_version
+from labcode.verbs.stats import print_all
 from tests.golden.golden import as_nsys_writes, first_difference
 from tests.support import exports as e
 from tests.support.programming_models import REPORTS as PROGRAMMING_MODELS

@@ -380,7 +380,7 @@ def test_a_report_imports_no_more_than_it_needs(export: Path) -> None:
     heavy = ("pandas", "numpy.random", "decimal", "tempfile", "labcode.analysis.stats.nsys.ranges_on_gpu")
     code = (
         "import io, pathlib, sys\n"
-        "from labcode.analysis.stats import driver\n"
+        "from labcode.verbs import stats as driver\n"
         f"driver.print_all([pathlib.Path({str(export)!r})], ['cuda_api_trace'], 'csv', io.StringIO())\n"
         f"print([name for name in {heavy} if name in sys.modules])"
     )

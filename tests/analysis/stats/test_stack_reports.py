@@ -8,13 +8,13 @@ from types import ModuleType
 import pandas as pd
 import pytest
 
-from labcode.analysis.stats import driver
-from labcode.analysis.stats.driver import write_all
 from labcode.analysis.stats.nsys import reports
 from labcode.analysis.stats.nsys import stacks as stack_reports
 from labcode.analysis.stats.nsys.reports import DECLARED, OWN_TABLES, TABLES, Declared, Need
 from labcode.errors import InputError, LabError
 from labcode.reports.nsys.report import open_report
+from labcode.verbs import stats as driver
+from labcode.verbs.stats import write_all
 from tests.support import exports as e
 from tests.support import stacks as s
 from tests.support.command import printed

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from labcode.analysis.ledger.judged import judged
-from labcode.analysis.stats.driver import Asked, print_all
 from labcode.analysis.stats.shelf import shelf_of
 from labcode.errors import LabError
 from labcode.reports.nsys.report import open_report
+from labcode.verbs.stats import Asked, print_all
 from tests.support import exports as e
 from tests.support import histories, traces
 from tests.support.command import labcode

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from labcode import reports
-from labcode.analysis.report.gather import gather
 from labcode.analysis.timeline.host import OWN, host_lines
+from labcode.verbs.report.gather import gather
 
 THREAD = {"pid": 7, "tid": 7}
 

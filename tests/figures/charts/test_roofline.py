@@ -7,8 +7,9 @@ import pytest
 
 from labcode.analysis.kernel.roofline import datasheet_ceilings
 from labcode.errors import LabError
-from labcode.figures.charts.roofline import roofline, write_roofline
+from labcode.figures.charts.roofline import roofline
 from labcode.reports.ncu.report import NcuReport
+from labcode.verbs.roofline import write_roofline
 from tests.figures.reading import assert_readable, words
 from tests.support import ncu
 

@@ -19,9 +19,9 @@ from labcode.errors import LabError, ToolError
 from labcode.experiments.lab.report_speed.big_export import make_big_export
 from labcode.figures.pages import interactive, tiles
 from labcode.figures.pages.interactive import bokeh_script, interactive_page
-from labcode.figures.pages.timeline_export import write_timeline
 from labcode.reports.kineto.report import open_trace
 from labcode.reports.nsys.report import open_report
+from labcode.verbs.timeline import write_timeline
 from tests.book.check_browser import complaints
 from tests.support import traces
 from tests.support.exports import call, kernel, make_export, memcpy, push_pop, thread

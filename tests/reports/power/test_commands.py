@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labcode.analysis.compare import driver as comparing
 from labcode.analysis.energy.sensor import Load, Sensor
-from labcode.analysis.rules.driver import diagnose
-from labcode.analysis.stats.driver import available, print_all
 from labcode.errors import InputError, LabError
-from labcode.figures.pages.timeline_export import write_timeline
 from labcode.reports.power.log import open_log
 from labcode.reports.power.schema import write_document
+from labcode.verbs.compare import pairs as comparing
+from labcode.verbs.diagnose.verdicts import diagnose
+from labcode.verbs.stats import available, print_all
+from labcode.verbs.timeline import write_timeline
 from tests.support import power
 from tests.support.command import labcode, one_line
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from labcode.errors import LabError
-from labcode.figures.pages.flame import write_flame
 from labcode.store import sets_root
+from labcode.verbs.flame import write_flame
 from tests.support import exports as e
 from tests.support import stacks as s
 from tests.support.traces import Trace

@@ -9,7 +9,8 @@ import pytest
 from labcode import store
 from labcode.analysis.rules import finding
 from labcode.experiments.lab.report_speed.big_export import make_big_export
-from labcode.figures.pages import interactive, report
+from labcode.figures.pages import interactive
+from labcode.verbs.report import page as report
 from tests.analysis.timeline.test_iterations import steps
 from tests.book.check_browser import Browser, complaints
 from tests.support import exports as x

@@ -1,4 +1,4 @@
-"""`labcode diagnose`: a file of any kind in; what expert rules say about it, as verdicts or as text, out.
+"""What is to be judged in, opened or not; what expert rules say about it, as verdicts or as text, out.
 
     for verdict in diagnose(open_report("capture.sqlite")):
         print(verdict.rule, verdict.status, verdict.message)
@@ -17,11 +17,9 @@ from typing import Any, TextIO, TypeVar
 import pandas as pd
 
 from labcode import reports
-from labcode.analysis.ranks.run import Run, open_run
 from labcode.analysis.rules.finding import CannotJudgeError, Rule, Verdict, verdict_of
 from labcode.analysis.rules.good import ID as GOOD
 from labcode.analysis.rules.good import good
-from labcode.analysis.rules.kineto import TraceTables
 from labcode.analysis.rules.registry import (
     ANY,
     GROUPS,
@@ -35,31 +33,28 @@ from labcode.analysis.rules.registry import (
     own_rules,
 )
 from labcode.analysis.rules.tables import Tables
-from labcode.analysis.rules.writing import NOT_ADDITIVE, write_launches, write_verdicts
+from labcode.analysis.rules.writing import NOT_ADDITIVE
 from labcode.analysis.stats.writer import write
 from labcode.errors import InputError, LabError, nearest
-from labcode.reports import Kind
-from labcode.reports.kineto.report import KinetoReport
-from labcode.reports.ncu.report import Launch, NcuReport
-from labcode.reports.power.log import PowerLog, open_log
-from labcode.reports.report import TimelineReport
+from labcode.reports import FOLDERS, FORMATS, Kind, imported
+from labcode.reports.report import LaunchesReport, TimelineReport
 from labcode.show import check_format, one_line
 
-__all__ = ["FORMATS", "NOT_ADDITIVE", "diagnose", "gather", "judge", "list_rules", "run", "select"]
+__all__ = ["NOT_ADDITIVE", "TEXTS", "diagnose", "gather", "judge", "list_rules", "run", "select"]
 
-FORMATS = ("table", "json", "md")
+TEXTS = ("table", "json", "md")
 _ORDER = {"found": 0, "failed": 1, "not found": 2, "could not judge": 3}
 S = TypeVar("S")
 
 
 def diagnose(
-    subject: TimelineReport | Launch | PowerLog | Run,
+    subject: Any,
     rules: Sequence[Rule[Any]] | None = None,
     broken: Sequence[BrokenPlugin] = (),
     *,
     window: str | None = None,
 ) -> list[Verdict]:
-    """What each rule (by default every rule there is) says about a capture, a trace or a launch.
+    """What each rule (by default every rule there is) says about a capture, a trace, a launch, a log, a run.
 
     Found ones first: causes, the largest gain first, then facts (severity 'info'); then failed ones, those
     not found, those that could not be judged. Whether all is good stands before them where it is. A rule that
@@ -67,20 +62,12 @@ def diagnose(
     timeline is judged (`labcode.analysis.ledger.judged`), by default the steady state. Raises `InputError`
     when a table of the capture is damaged.
     """
-    kind: Kind = "nsys"
-    judged: Tables | Launch | PowerLog | Run
-    if isinstance(subject, Launch):
-        kind, judged = "ncu", subject
-    elif isinstance(subject, KinetoReport):
-        kind, judged = "kineto", TraceTables(subject, window)
-    elif isinstance(subject, PowerLog):
-        kind, judged = "power", subject
-    elif isinstance(subject, Run):
-        return judge(subject, rules_of(subject) if rules is None else rules, broken)
-    else:
-        judged = Tables(subject, window)
+    kind: Kind = subject.format
+    judged = imported(path)(subject, window) if (path := FORMATS[kind].tables) else subject
     if rules is None:
         rules, broken = rules_on(kind)
+        if kind in FOLDERS:
+            rules = rules_of(subject)
         if isinstance(judged, Tables):
             return judge_all(judged, applying(rules, judged), broken)
     return judge(judged, rules, broken)
@@ -91,12 +78,13 @@ def judge_all(
 ) -> list[Verdict]:
     """What rules say about a timeline, and whether its steady state is good."""
     verdicts = judge(tables, rules, broken)
-    return sorted([*verdicts, good(tables, verdicts)], key=_rank)
+    return ranked([*verdicts, good(tables, verdicts)])
 
 
 def tables_of(report: TimelineReport, window: str | None = None) -> Tables:
     """What rules look at, of a timeline."""
-    return TraceTables(report, window) if isinstance(report, KinetoReport) else Tables(report, window)
+    made: Tables = imported(str(FORMATS[report.format].tables))(report, window)
+    return made
 
 
 def applying(rules: Sequence[Rule[Any]], tables: Tables) -> list[Rule[Any]]:
@@ -112,7 +100,7 @@ def judge(subject: S, rules: Sequence[Rule[S]], broken: Sequence[BrokenPlugin] =
         Verdict(b.name, "a plug-in", "failed", f"rule {b.name} failed: {one_line(b.reason, 200)}")
         for b in broken
     ]
-    return sorted(verdicts, key=_rank)
+    return ranked(verdicts)
 
 
 def rules_on(kind: Kind, rule_files: Sequence[Path] = ()) -> tuple[list[Rule[Any]], list[BrokenPlugin]]:
@@ -128,7 +116,7 @@ def rules_on(kind: Kind, rule_files: Sequence[Path] = ()) -> tuple[list[Rule[Any
     return rules, broken
 
 
-def rules_of(run: Run) -> list[Rule[Any]]:
+def rules_of(run: Any) -> list[Rule[Any]]:
     """The rules that judge a folder of reports, by their kind."""
     return own_rules("ranks", run.kind)
 
@@ -158,7 +146,7 @@ def run(
     says where the reports of a folder are read. Raises `LabError` for a format or a rule that there is not, a
     file without rules, or a selection that matches nothing, and what opening the file raises.
     """
-    check_format(fmt, FORMATS)
+    check_format(fmt, TEXTS)
     kind = reports.expect(file, "diagnose")
     if kernel is not None or launch is not None:
         reports.expect(file, "diagnose --kernel" if launch is None else "diagnose --launch", "ncu")
@@ -194,59 +182,6 @@ class Asked:
         return select(self.only, rules, GROUPS[kind].of if kind in GROUPS else ""), ()
 
 
-# ---- what `labcode diagnose` does with a file, by what its format declares
-
-
-def run_on_launches(file: Path, kind: Kind, asked: Asked, output: TextIO, notes: TextIO | None) -> None:
-    """The verdicts on the launches of a report."""
-    rules, _ = asked.rules(kind)
-    with reports.open_launches(file) as report:
-        chosen = report.select(asked.kernel, asked.launch)
-        judged = [(one, judge(one, rules)) for one in chosen.list]
-        write_launches(chosen, judged, asked.fmt, output, nvidia=not asked.only)
-
-
-def run_on_log(file: Path, kind: Kind, asked: Asked, output: TextIO, notes: TextIO | None) -> None:
-    """The verdicts on a power log."""
-    rules, broken = asked.rules(kind)
-    log = open_log(file)
-    if notes is not None:
-        notes.writelines(f"note: {line}\n" for line in log.warnings)
-    write_verdicts(log, judge(log, rules, broken), asked.fmt, output)
-
-
-def run_on_timeline(file: Path, kind: Kind, asked: Asked, output: TextIO, notes: TextIO | None) -> None:
-    """The verdicts on a capture or a trace; of a folder of few traces those on all of them, too."""
-    of_all = together() if file.is_dir() else []
-    rules, broken = asked.rules(kind, of_all)
-    with reports.open_timeline(file, "diagnose") as report:
-        tables = tables_of(report, asked.window)
-        rules = rules if asked.only else applying(rules, tables)
-        late = [one for one in rules if one in of_all]  # which judge them by all reports
-        own = [one for one in rules if one.id not in {other.id for other in late}]
-        verdicts = judge(tables, own, broken) if asked.only else judge_all(tables, own, broken)
-        if late:
-            verdicts = sorted([*verdicts, *judge(open_run(file), late)], key=_rank)
-        if notes is not None:
-            notes.writelines(f"note: {line}\n" for line in (*tables.remarks(), *tables.judged.notes))
-        write_verdicts(report, verdicts, asked.fmt, output, tables)
-
-
-def run_on_ranks(folder: Path, kind: Kind, asked: Asked, output: TextIO, notes: TextIO | None) -> None:
-    """The verdicts on a folder with a report for each rank."""
-    with open_run(folder, scheduler=asked.scheduler) as ranks:
-        if first := ranks.without_gpu:
-            if notes is not None:
-                notes.write(f"note: {ranks.notes[0]}; judged is {first.name}\n")
-            run(first, fmt=asked.fmt, only=asked.only, output=output, notes=notes)
-            return
-        known = rules_of(ranks)
-        verdicts = judge(ranks, select(asked.only, known, GROUPS[kind].of) if asked.only else known)
-        if notes is not None:
-            notes.writelines(f"note: {line}\n" for line in ranks.notes)
-        write_verdicts(ranks, verdicts, asked.fmt, output)
-
-
 def gather(rule_files: Sequence[Path] = ()) -> tuple[list[Rule[Any]], list[BrokenPlugin]]:
     """Every rule there is, with those of ``rule_files``; one whose id is taken is among the broken."""
     rules, broken = all_rules()
@@ -280,7 +215,7 @@ def list_rules(output: TextIO, rule_files: Sequence[Path] = ()) -> None:
             _write_rules(own_rules(name), output)
 
 
-def verdict_table(report: NcuReport) -> pd.DataFrame:
+def verdict_table(report: LaunchesReport) -> pd.DataFrame:
     """Every verdict of a report: launch, kernel, rule, status, gain (nan where there is none), message."""
     rows = [
         (one.id, one.function, verdict.rule, verdict.status, verdict.gain, verdict.message)
@@ -332,6 +267,11 @@ def _where(which: Rule[Any], error: BaseException) -> str:
     file = getattr(getattr(which.judge, "__code__", None), "co_filename", "")
     line = line_of(error, file)
     return f" ({Path(file).name}, line {line})" if line else ""
+
+
+def ranked(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Verdicts in the order in which they are told; see `diagnose`."""
+    return sorted(verdicts, key=_rank)
 
 
 def _rank(verdict: Verdict) -> tuple[int, float]:

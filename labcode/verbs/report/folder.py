@@ -2,38 +2,22 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from labcode import reports
 from labcode.analysis.ranks import stragglers
 from labcode.analysis.ranks.merge import power
 from labcode.analysis.ranks.run import Run, open_run
-from labcode.analysis.report.document import File, Found, Section, Shown
-from labcode.analysis.rules.driver import judge, rules_of, together
 from labcode.analysis.rules.finding import Verdict
 from labcode.analysis.rules.writing import gain_text, measured_text
 from labcode.errors import LabError
 from labcode.reports import FORMATS
 from labcode.show import time_text
+from labcode.verbs.diagnose.verdicts import judge, rules_of, together
+from labcode.verbs.report.document import File, Folder, Found, Section, Shown
 
 _BOOK = "scaling/thousand-ranks"
 _TOP = 12
-
-
-@dataclass(frozen=True)
-class Folder:
-    """What is told of all ranks of a folder, before the page on one of them.
-
-    ``looked_at`` is the report of that rank (the folder itself, where its traces are opened as one).
-    """
-
-    path: Path
-    looked_at: Path
-    headline: tuple[str, ...]
-    told: tuple[Found, ...]
-    files: tuple[File, ...] = ()
-    sections: tuple[Section, ...] = ()
 
 
 def folders(files: Sequence[Path], stack: ExitStack) -> list[Folder]:

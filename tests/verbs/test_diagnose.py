@@ -10,12 +10,12 @@ from types import ModuleType
 import pytest
 
 from labcode.analysis.rules import CannotJudgeError, Finding, Rule, Tables, rule
-from labcode.analysis.rules import driver as module
-from labcode.analysis.rules.driver import NOT_ADDITIVE, diagnose, list_rules, run, select
 from labcode.analysis.rules.registry import all_rules, own_rules
 from labcode.errors import InputError, LabError
 from labcode.experiments.lab.report_speed.big_export import make_big_export
 from labcode.reports.nsys.report import open_report
+from labcode.verbs.diagnose import verdicts as module
+from labcode.verbs.diagnose.verdicts import NOT_ADDITIVE, diagnose, list_rules, run, select
 from tests.support import exports as x
 from tests.support.random_export import make_random_export
 

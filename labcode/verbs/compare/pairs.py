@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import pandas as pd
 
@@ -101,7 +101,12 @@ def run(
             pair.check(special, kinds, (before, after))
             pair.refuse(bool(gates or only), kernel is not None, undecided_exit is not None)
             return pair.run(
-                *(before, after, fail_above, fmt, output, kernel, undecided_exit),
+                *(before, after),
+                fail_above=fail_above,
+                fmt=fmt,
+                output=output,
+                kernel=kernel,
+                undecided_exit=undecided_exit,
             )
     if scheduler is not None and "ranks" not in kinds:
         reports.expect(before, "compare --scheduler", "ranks")
@@ -168,7 +173,7 @@ def run(
 class Pair:
     """How two files of a kind are compared: by what, what both have to be, what cannot be asked and why."""
 
-    run: Callable[[Path, Path, float | None, str, TextIO, str | None, int | None], int]
+    run: Callable[..., int]
     what: str
     events: str
     kernel: bool = True
@@ -188,28 +193,12 @@ class Pair:
             raise LabError(f"compare: --undecided-exit goes by intervals, and {self.intervals}")
 
 
-def _launches(
-    before: Path,
-    after: Path,
-    limit: float | None,
-    fmt: str,
-    output: TextIO,
-    kernel: str | None,
-    _: int | None,
-) -> int:
-    return launches.run(before, after, fail_above=limit, fmt=fmt, output=output, kernel=kernel)
+def _launches(before: Path, after: Path, *, undecided_exit: int | None, **asked: Any) -> int:
+    return launches.run(before, after, **asked)
 
 
-def _logs(
-    before: Path,
-    after: Path,
-    limit: float | None,
-    fmt: str,
-    output: TextIO,
-    _: str | None,
-    undecided: int | None,
-) -> int:
-    return power.run(before, after, fail_above=limit, fmt=fmt, output=output, undecided_exit=undecided)
+def _logs(before: Path, after: Path, *, kernel: str | None, **asked: Any) -> int:
+    return power.run(before, after, **asked)
 
 
 PAIRS: Mapping[Kind, Pair] = {

@@ -7,7 +7,6 @@ as `labcode.figures.pages.interactive` makes it. Jinja escapes what comes out of
 import base64
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -18,24 +17,21 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from labcode import __version__
-from labcode.analysis.kernel.roofline import roofline as roofline_table
-from labcode.analysis.report.document import Document, Found, Shown
-from labcode.analysis.report.gather import TOP, gather
-from labcode.analysis.report.writing import readable, write_json, write_md
 from labcode.analysis.rules.writing import NOT_ADDITIVE, evidence_count, shown_evidence
-from labcode.errors import InputError, LabError, ToolError
+from labcode.errors import LabError, ToolError
 from labcode.figures.charts.basic import shares
 from labcode.figures.charts.curves import lines
-from labcode.figures.charts.memory import memory_timeline, memory_usage
-from labcode.figures.charts.power import power_over_time
-from labcode.figures.charts.roofline import MOST_LAUNCHES, roofline
 from labcode.figures.pages.interactive import interactive_page
 from labcode.figures.style import render
 from labcode.figures.timeline.picture import timeline
 from labcode.outputs import whole
-from labcode.reports import TIMELINES, files_of
+from labcode.reports import TIMELINES, files_of, imported
 from labcode.show import one_line
 from labcode.store import repository_root
+from labcode.verbs.report.document import Document, Found, Shown
+from labcode.verbs.report.gather import gather
+from labcode.verbs.report.part import TOP, part_of
+from labcode.verbs.report.writing import readable, write_json, write_md
 
 FORMATS = ("html", "md", "json")
 MOST_EVENTS = 120_000  # of the timeline; a page of so many has about five megabytes
@@ -206,7 +202,7 @@ def _seen(value: object) -> object:
 
 
 def _own_file(name: str) -> str:
-    return resources.files("labcode.figures.pages").joinpath(name).read_text(encoding="utf-8")
+    return resources.files("labcode.verbs.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _table(one: Shown) -> dict[str, Any]:
@@ -277,9 +273,7 @@ def _pictures(document: Document, *, still: bool) -> dict[str, Iterator[dict[str
         "verdicts": _drawn(_time_chart(document)),
         "steps": _drawn(_steps_chart(document)),
         "timeline": _drawn(_still_timeline(document)) if still else iter(()),
-        "launches": _drawn(_launch_charts(document)),
-        "memory": _drawn(_memory_charts(document)),
-        "energy": _drawn(_power_charts(document)),
+        **{section: _drawn(iter(charts)) for section, charts in _own_charts(document).items()},
     }
 
 
@@ -339,24 +333,11 @@ def _still_timeline(document: Document) -> Iterator[_Chart]:
         yield lambda: timeline(report), "Timeline of the measured part"
 
 
-def _launch_charts(document: Document) -> Iterator[_Chart]:
-    for report in document.opened.get("ncu", ()):
-        few = type(report)(report.path, tuple(report.list[:MOST_LAUNCHES]), report.extract, report.warnings)
-        with suppress(InputError):  # its counters were not collected
-            roofline_table(few)
-            yield partial(roofline, few), f"Roofline of {len(few.list)} launches"
-
-
-def _memory_charts(document: Document) -> Iterator[_Chart]:
-    for history in document.opened.get("memory", ()):
-        if len(history.events) or len(history.live_before):
-            yield partial(memory_timeline, history), "Memory in use over time, by what allocated it"
-    for report in document.opened.get("nsys", ()):
-        if len(report.memory_usage()):
-            yield partial(memory_usage, report), "Memory that CUDA handed out and that is in use, over time"
-
-
-def _power_charts(document: Document) -> Iterator[_Chart]:
-    for log in document.opened.get("power", ()):
-        if len(log.samples):
-            yield partial(power_over_time, log), "Power of each GPU over time"
+def _own_charts(document: Document) -> dict[str, list[_Chart]]:
+    """What the format of each file declares, by section."""
+    found: dict[str, list[_Chart]] = {}
+    for kind, reports in reversed(tuple(document.opened.items())):  # what knows memory alone comes first
+        for report in reports:
+            for one in part_of(kind).charts(report):
+                found.setdefault(one.section, []).append((partial(imported(one.draw), one.of), one.alt))
+    return found

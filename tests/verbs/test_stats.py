@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from labcode.analysis.stats.driver import Asked, list_reports, print_all, write_all
 from labcode.analysis.stats.shelf import shelf_of
 from labcode.errors import InputError, LabError
 from labcode.reports import FORMATS, Kind
+from labcode.verbs.stats import Asked, list_reports, print_all, write_all
 from tests.support import exports as e
 from tests.support import histories, traces
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -54,6 +55,21 @@ class File:
 
 
 @dataclass(frozen=True)
+class Folder:
+    """What is told of all ranks of a folder, before the page on one of them.
+
+    ``looked_at`` is the report of that rank (the folder itself, where its traces are opened as one).
+    """
+
+    path: Path
+    looked_at: Path
+    headline: tuple[str, ...]
+    told: tuple[Found, ...]
+    files: tuple[File, ...] = ()
+    sections: tuple[Section, ...] = ()
+
+
+@dataclass(frozen=True)
 class Changes:
     """A comparison with a file of before: both names, the verdict in lines, tables."""
 
@@ -61,6 +77,16 @@ class Changes:
     after: str
     lines: tuple[str, ...]
     tables: tuple[Shown, ...]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture in a section: what draws it, by import path, and of what; its text for who cannot see it."""
+
+    section: str
+    draw: str
+    of: Any
+    alt: str
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 
 from labcode.analysis.lm.parts import range_paths
-from labcode.analysis.rules.driver import diagnose
 from labcode.analysis.timeline.joins import duration_ns
 from labcode.analysis.timeline.nvtx import NUMBER, project
 from labcode.errors import InputError, LabError
@@ -18,6 +17,7 @@ from labcode.reports.facts import facts_of
 from labcode.reports.frames import codes_of, mapped
 from labcode.reports.marks import MEASURED
 from labcode.reports.report import TimelineReport
+from labcode.verbs.diagnose.verdicts import diagnose
 
 _SPENT = ["start_ns", "name", "duration_ns", "busy_ns"]
 Opened = Mapping[Kind, Sequence[Any]]
@@ -33,7 +33,7 @@ def refuse_strangers(opened: Opened) -> None:
     """`LabError` says which two files are not of one run, and why: a kind twice, other GPUs or kernels."""
     every = [(kind, report) for kind, reports in opened.items() for report in reports]
     for (kind, one), (other_kind, other) in combinations(every, 2):
-        if kind == other_kind and kind != "ncu":
+        if kind == other_kind and not FORMATS[kind].several:
             raise LabError(
                 f"{other.path}: {FORMATS[kind].what}, as {one.path} is; a report has one of them: {_ONE_RUN}"
             )
@@ -76,8 +76,7 @@ def by_range(opened: Opened) -> tuple[pd.DataFrame, list[str]]:
     if not timelines or len(timelines) + len(opened.get("power", ())) < 2:
         return pd.DataFrame(), notes
     for place, report in enumerate(timelines.values()):
-        prefix = "trace_" if place else ""
-        parts.append(spent(report, prefix))
+        parts.append(spent(report, "trace_" * (place > 0)))
     if opened.get("power"):
         from labcode.analysis.energy.ranges import NO_RANGE, clocks, per_range
 

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from labcode.analysis.compare.driver import compare, judge, run
 from labcode.errors import LabError
 from labcode.reports.nsys.report import open_report
+from labcode.verbs.compare.pairs import compare, judge, run
 from tests.support.exports import call, kernel, make_export, memcpy, push_pop
 
 COUNT = 9

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from labcode.analysis.report.gather import gather
 from labcode.errors import LabError
+from labcode.verbs.report.gather import gather
 from tests.support import power, ranks, traces
 from tests.support.command import labcode
 

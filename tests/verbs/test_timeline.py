@@ -8,9 +8,9 @@ import pytest
 
 from labcode import store
 from labcode.errors import InputError, LabError
-from labcode.figures.pages import timeline_export
-from labcode.figures.pages.timeline_export import choose_window, write_timeline
 from labcode.reports.nsys.report import open_report
+from labcode.verbs import timeline as timeline_export
+from labcode.verbs.timeline import choose_window, write_timeline
 from tests.support.exports import call, domain, kernel, make_export, push_pop
 
 

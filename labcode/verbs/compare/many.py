@@ -9,14 +9,14 @@ from typing import TextIO
 
 import pandas as pd
 
-from labcode.analysis.compare import baselines
-from labcode.analysis.compare.driver import TITLES, chosen, parse
 from labcode.analysis.compare.ensemble import Ensemble, ensemble, read
 from labcode.analysis.compare.interval import UNDECIDED, Limits, exit_code, limits_of, undecided
 from labcode.analysis.stats.writer import records, write
 from labcode.errors import LabError
 from labcode.outputs import DOCUMENT_SCHEMA
 from labcode.show import Paper, check_format, one_line, time_text, write_csv, write_json
+from labcode.verbs.compare import baselines
+from labcode.verbs.compare.pairs import TITLES, chosen, parse
 
 _MOST = 20  # rows of a kind that people are shown
 _LONGEST = 60

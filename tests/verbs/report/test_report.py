@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from labcode import store
-from labcode.analysis.report.gather import gather
-from labcode.analysis.report.writing import BRIEF, brief, byte_text, readable
 from labcode.reports.power.schema import write_document
+from labcode.verbs.report.gather import gather
+from labcode.verbs.report.writing import BRIEF, brief, byte_text, readable
 from tests.analysis.timeline.test_iterations import steps
 from tests.support import exports as x
 from tests.support import power, traces

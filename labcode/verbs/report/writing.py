@@ -7,11 +7,11 @@ from typing import Any, TextIO
 import pandas as pd
 
 from labcode import __version__
-from labcode.analysis.report.document import Changes, Document, Found, Shown
 from labcode.analysis.rules.writing import NOT_ADDITIVE, record
 from labcode.analysis.stats.writer import records
 from labcode.outputs import DOCUMENT_SCHEMA
 from labcode.show import byte_text, grid, jsonable, markdown, one_line, percent, time_text, value_text
+from labcode.verbs.report.document import Changes, Document, Found, Shown
 
 ROWS_MD = 5  # of a table, in Markdown
 BRIEF = 10  # lines
