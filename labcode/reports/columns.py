@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from labcode.reports.texts import made_of
 
 Ints = NDArray[np.int64]
+AnyInts = NDArray[np.signedinteger[Any]]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Objects = NDArray[np.object_]
@@ -106,7 +107,7 @@ def sorted_unique(values: NDArray[Any]) -> tuple[NDArray[Any], Ints]:
     return ordered[first], codes
 
 
-def objects(codes: Ints, texts: Sequence[str], missing: str = "") -> Objects:
+def objects(codes: AnyInts, texts: Sequence[str], missing: str = "") -> Objects:
     """Codes into texts as an array of Python strings; code -1 reads as ``missing``."""
     return made_of(codes, texts, missing)
 

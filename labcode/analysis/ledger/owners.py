@@ -13,7 +13,7 @@ import pandas as pd
 
 from labcode.analysis.kernel.buckets import bucket_of_name
 from labcode.analysis.timeline.overlap import is_communication
-from labcode.reports.columns import Ints
+from labcode.reports.columns import AnyInts
 from labcode.reports.frames import codes_of, is_any
 
 # names of matmuls and convolutions in fp32 that use no tensor cores (cuBLAS, cuDNN, CUTLASS)
@@ -84,7 +84,7 @@ def owner_of_name(name: str) -> str:
     return _OF_BUCKET[bucket]
 
 
-def owners_of(ops: pd.DataFrame) -> Ints:
+def owners_of(ops: pd.DataFrame) -> AnyInts:
     """The code of the owner of each GPU operation."""
     codes, names = codes_of(ops["name"])
     by_name = [CODE[owner_of_name(str(name))] for name in names]

@@ -9,7 +9,7 @@ import pandas as pd
 from labcode.analysis.ledger.owners import owners_of
 from labcode.analysis.timeline.joins import launches_of
 from labcode.analysis.timeline.transfers import host_memory
-from labcode.reports.columns import Bools, Ints, process_keys
+from labcode.reports.columns import AnyInts, Bools, Ints, process_keys
 from labcode.reports.frames import is_any
 from labcode.reports.report import TimelineReport
 
@@ -45,7 +45,7 @@ class View:
         return launches_of(self.report, self.ops, self.api)
 
     @cached_property
-    def owner(self) -> Ints:
+    def owner(self) -> AnyInts:
         """For each operation its owner (`labcode.analysis.ledger.owners`)."""
         return owners_of(self.ops)
 

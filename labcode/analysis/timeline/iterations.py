@@ -201,8 +201,8 @@ def _most_frequent(rows: pd.DataFrame) -> Sequence[int]:
         if (counts == counts[best]).sum() == 1:
             found = []
             for distinct, _ in reversed(columns):
-                best, place = divmod(best, len(distinct))
-                found.append(int(distinct[place]))
+                best, at = divmod(best, len(distinct))
+                found.append(int(distinct[at]))
             return found[::-1]
     return list(rows.value_counts().index[0])
 

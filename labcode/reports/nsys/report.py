@@ -580,7 +580,7 @@ def _together(parts: Sequence[Coded], order: Ints) -> Objects:
     first = np.cumsum([0, *(len(texts) for _, texts in parts)])
     size = np.int32 if first[-1] < 1 << 31 else np.int64
     codes = np.concatenate(
-        [part.astype(size) + size(low) for (part, _), low in zip(parts, first, strict=False)]
+        [np.add(part, low, dtype=size) for (part, _), low in zip(parts, first, strict=False)]
     )
     return objects(codes[order], [text for _, texts in parts for text in texts])
 
