@@ -95,7 +95,7 @@ copybutton_prompt_is_regexp = True
 copybutton_exclude = ".linenos, .gp, .go"
 
 # API reference: from docstrings, without the packages that only a GPU machine has.
-autodoc_mock_imports = ["cupy", "nvtx", "pynvml", "torch", "triton"]
+autodoc_mock_imports = ["cuda", "cupy", "nvtx", "pynvml", "tilelang", "torch", "triton"]
 # Unions such as ``torch.Tensor | Quantized`` are made when a module is imported; the stand-ins take part.
 _MockObject.__or__ = _MockObject.__ror__ = lambda self, other: self  # type: ignore[attr-defined]
 autodoc_typehints = "signature"
