@@ -66,7 +66,7 @@ def test_figures_show_their_tables(page: str, monkeypatch: pytest.MonkeyPatch) -
         if drawn_by(drawing) in UNCHECKED:
             return
         with style("light"):
-            picture = _drawn(drawing, "light")
+            picture = _drawn(drawing)
             found.append((drawn_by(drawing), check(picture, data)))
             plt.close(picture)
 
