@@ -33,10 +33,7 @@ FOREACH, NO_STEP = r"multi_tensor_apply_kernel", r"Fused|Norm|NonFinite|Copy|Zer
 # of a functor over lists of tensors: how many lists there are, how many are read, which is written
 LISTS = re.compile(r"Functor<[^<>,]+, (?:\(int\))?\d+, (?:\(int\))?(\d+), (?:\(int\))?\d+")
 ADAM = r"Sqrt"
-ADAM_ACCESSES, SGD_ACCESSES = (
-    7,
-    5,
-)  # of a parameter, its gradient and states, by a fused step
+ADAM_ACCESSES, SGD_ACCESSES = 7, 5  # of a parameter, its gradient and its states
 
 
 def _told_kernels(table: pd.DataFrame) -> pd.DataFrame:
@@ -214,8 +211,7 @@ def optimizer_passes(tables: Tables) -> Finding:
     cautious: half of what is saved.
     """
     kernels, _ = _mine(tables)
-    names = kernels["name"]
-    steps = kernels[named_like(names, FOREACH) & ~named_like(names, NO_STEP)]
+    steps = kernels[_of_step(kernels["name"])]
     read = [found for name in steps["name"].unique() if (found := LISTS.search(str(name)))]
     accesses = sum(int(found[1]) + 1 for found in read)
     fused = ADAM_ACCESSES if named_like(steps["name"], ADAM).any() else SGD_ACCESSES
@@ -223,8 +219,7 @@ def optimizer_passes(tables: Tables) -> Finding:
     spent = int(duration_ns(steps).sum())
 
     def chosen(program: Program) -> Bools:
-        ran = tables.view.ops["name"].iloc[program.op]
-        return np.asarray(named_like(ran, FOREACH) & ~named_like(ran, NO_STEP), np.bool_)
+        return _of_step(tables.view.ops["name"].iloc[program.op])
 
     gain = gain_of(
         tables, scaled(chosen, factor), scaled(chosen, (1 + factor) / 2), spent * (1 - factor) / tables.width
@@ -240,6 +235,11 @@ def optimizer_passes(tables: Tables) -> Finding:
         _told_kernels(steps),
         enough=factor < 1.0,
     )
+
+
+def _of_step(names: pd.Series) -> Bools:
+    """Which names are of kernels over lists of tensors that a fused step makes unnecessary."""
+    return np.asarray(named_like(names, FOREACH) & ~named_like(names, NO_STEP), np.bool_)
 
 
 def _scores(tables: Tables, program: Program, chain: Ints) -> Bools:
