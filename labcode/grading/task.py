@@ -311,7 +311,8 @@ def limited(limit_s: float | None) -> Iterator[None]:
         raise TooSlowError
 
     handler = signal.signal(signal.SIGALRM, ring)
-    left, _ = signal.setitimer(signal.ITIMER_REAL, limit_s)
+    # again and again: what is raised while an object goes (a finalizer, a weak reference) is swallowed
+    left, _ = signal.setitimer(signal.ITIMER_REAL, limit_s, limit_s)
     try:
         yield
     finally:

@@ -23,6 +23,8 @@ MANY = int(os.environ.get("LABCODE_SEEDS", "20"))
 # The tests of a part come one after another: whoever runs them answers its cases once.
 EACH_PART = pytest.mark.parametrize("short", CODE, scope="module")
 MUTANT_LIMIT_S = 0.1  # of the CPU, however busy the machine is, and ten times what the solution takes
+# What is raised while Python calls back (a weak reference, a finalizer) is swallowed: it is raised again.
+AGAIN_S = 0.1
 
 
 @contextlib.contextmanager
@@ -33,11 +35,31 @@ def limited(seconds: float) -> Iterator[None]:
         raise TooSlowError
 
     signal.signal(signal.SIGPROF, ring)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_PROF, seconds, AGAIN_S)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+class Dropped:
+    """Takes its time when it goes."""
+
+    def __del__(self) -> None:
+        begin = time.process_time()
+        while time.process_time() < begin + 0.1:
+            pass
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_endless_mutant_is_ended_even_if_the_first_call_is_swallowed() -> None:
+    """An exception that is raised while an object goes is printed and forgotten."""
+    begin = time.process_time()
+    with pytest.raises(TooSlowError), limited(0.05):
+        Dropped()
+        while time.process_time() < begin + 2:
+            pass
+    assert time.process_time() < begin + 1
 
 
 @functools.cache
