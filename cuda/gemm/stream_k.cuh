@@ -11,9 +11,12 @@
 //     hybrid      … and only what does not fill the GPU evenly is cut; the other tiles stay whole
 //   pair          whole tiles by two blocks of a cluster, which share what they fetch of B
 //     both        … and, of what does not fill the GPU evenly, the stages
+//   joint         tiles that fill the GPU evenly stay whole, each of the others is cut into as many parts as there are blocks left, and
+//                 all blocks that have a part of a tile add it up together, some rows and columns each
 //   pack          rows that do not start on 16 bytes, copied to where they do: the copy engine takes no others
 #pragma once
 
+#include "counters.cuh"
 #include "fitted.cuh"
 
 namespace lab {
@@ -88,6 +91,26 @@ struct Line {
             const int last = left < t.stages - first ? first + left : t.stages;
             run = {of, first, last, 0};
             stage += last - first;
+            return true;
+        }
+        if (tile >= whole) return false;
+        run = {tile, 0, t.stages, 0};
+        tile += step;
+        return true;
+    }
+};
+
+// … and where the first `whole` tiles stay whole and each other one is cut into `cuts` parts: a part, then whole tiles, so that all
+// parts have been there for long when they are added up. Parts are dealt from the last block on, which has no more whole tiles than any.
+struct Deal {
+    int part, cuts, tile, whole, step;
+    __host__ __device__ constexpr Deal(const Tiles& t, int whole_, int cuts_, int block, int blocks)
+        : part(blocks - 1 - block < (t.count() - whole_) * cuts_ ? blocks - 1 - block : -1), cuts(cuts_), tile(block), whole(whole_), step(blocks) {}
+    __host__ __device__ constexpr bool next(const Tiles& t, Run& run) {
+        if (part >= 0) {
+            const int cut = part % cuts;
+            run = {whole + part / cuts, static_cast<int>(static_cast<long long>(t.stages) * cut / cuts), static_cast<int>(static_cast<long long>(t.stages) * (cut + 1) / cuts), cut};
+            part = -1;
             return true;
         }
         if (tile >= whole) return false;
@@ -204,6 +227,68 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
         __syncwarp();
         rows::cluster_sync<kBlocks>();
     }
+#endif
+}
+
+// The first `whole` tiles are not cut, the others into `cuts` parts. `sums_of` holds a tile of sums for each block; `counters` one for
+// each tile that is cut, 0 before and after. All blocks must have a place on the GPU at once: they wait for each other.
+template <typename R, bool kEngine>
+__global__ void __launch_bounds__(kWorkThreads, 1)
+    joint(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c,
+          const __grid_constant__ Tiles t, Bf16* __restrict__ c, float4* sums_of, unsigned* counters, int ldc, int whole, int cuts) {
+#ifdef LAB_WGMMA
+    extern __shared__ unsigned char memory[];
+    __shared__ rows::Barrier full[R::kStages], empty[R::kStages];
+    unsigned char* const stages = aligned(memory);
+    if (threadIdx.x == 0) {
+        prefetch_map(map_a);
+        prefetch_map(map_b);
+        set_up_ring<R, 1>(full, empty);
+        rows::publish_barriers();
+    }
+    __syncthreads();
+    constexpr int kFours = R::kN / 8, kWarps = 2 * kGroupThreads / 32;  // of a thread; of a block that multiplies
+    constexpr Size kTile = static_cast<Size>(kWarps) * kFours * 32;
+    const int block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x), part = blocks - 1 - block;
+    const int lane = threadIdx.x % 32, warp = static_cast<int>(threadIdx.x) / 32 - kGroupThreads / 32;  // negative: of the group that fetches
+    int box = 0;
+    go_through<R, 1>(map_a, map_b, t, Deal(t, whole, cuts, block, blocks), 0, stages, full, empty, [&](const Run& run, const Piece& p, int worker, const float* sums) {
+        if (run.tile >= whole) {
+            if (p.row0 + warp * 16 >= t.m) return;  // a warp has 16 rows
+            const int fours = R::kN > kNarrow && p.narrow ? kNarrow / 8 : kFours;
+            float4* const to = sums_of + part * kTile + warp * kFours * 32 + lane;
+#pragma unroll
+            for (int i = 0; i < kFours; ++i) {
+                if (i < fours) put_sums(to + i * 32, sums + 4 * i);
+            }
+            count_in(counters + (run.tile - whole));
+            return;
+        }
+        const int row0 = p.row0 + worker * kGroupM;
+        write_sums<R>(sums, stages + R::kStages * R::kStage + worker * R::kBoxes * R::kOut, box, worker, map_c, c, ldc, row0, p.column0, t.m - row0, t.n - p.column0, kEngine,
+                      false, [](int, float*) {});
+    });
+    if (warp < 0) return;
+    if (warp % (kGroupThreads / 32) == 0 && lane == 0) boxes_wait<0, true>();
+    const int cut_tiles = t.count() - whole;
+    if (part >= cut_tiles * cuts) return;
+    const int of = part / cuts, cut = part % cuts;
+    const Piece p = piece_of<R, 1>(t, {whole + of, 0, 0, 0}, 0);
+    const int rows_left = t.m - p.row0, warps = rows_left < kTileM ? parts(rows_left, 16) : kWarps, fours = R::kN > kNarrow && p.narrow ? kNarrow / 8 : kFours;
+    await_count(counters + of, static_cast<unsigned>(cuts * warps));
+    const bool pairs = on_pairs(c, ldc);
+    const float4* const first = sums_of + static_cast<Size>(of) * cuts * kTile + lane;
+#pragma unroll 1
+    for (int unit = cut * kWarps + warp; unit < warps * fours; unit += cuts * kWarps) {  // 16 rows, 8 columns
+        const int w = unit / fours, i = unit % fours;
+        float sums[4] = {};
+#pragma unroll 8
+        for (int one = 0; one < cuts; ++one) add_sums(sums, first + one * kTile + (w * kFours + i) * 32);
+        const int row = p.row0 + w * 16 + lane / 4, column = p.column0 + 8 * i + lane % 4 * 2;
+        store_pair(c, row, column, t.m, t.n, ldc, pairs, sums[0], sums[1]);
+        store_pair(c, row + 8, column, t.m, t.n, ldc, pairs, sums[2], sums[3]);
+    }
+    count_out(counters + of, static_cast<unsigned>(cuts * (warps + kWarps)));
 #endif
 }
 

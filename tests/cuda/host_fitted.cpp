@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // With a number, the synchronization of this number in the headers (the test numbers them) is left out.
-// With one of stream_k, second, cluster, grouped: these kernels only.
+// With one of stream_k, joint, second, cluster, grouped: these kernels only.
 
 #include <algorithm>
 
@@ -37,6 +37,18 @@ inline void hear(unsigned* flag) {
         *flag = 0, ++fibers::happened;
     }
     warp_meet();
+}
+inline void count_in(unsigned* counter) {
+    warp_meet();
+    if (fibers::thread() % 32 == 0) ++*counter, ++fibers::happened;
+}
+inline void await_count(unsigned* counter, unsigned count, int number) {
+    if (number != left_out && fibers::thread() % 32 == 0) fibers::until([&] { return *counter >= count; });
+    warp_meet();
+}
+inline void count_out(unsigned* counter, unsigned all) {
+    warp_meet();
+    if (fibers::thread() % 32 == 0 && ++*counter == all) *counter = 0;
 }
 inline int draw(unsigned* queue) { return static_cast<int>((*queue)++); }
 inline float4 sums_in(int block, const float4* pointer) {
@@ -170,6 +182,26 @@ void line(const char* name, Sides s, unsigned blocks, int whole_parts) {  // 2: 
     for (const unsigned flag : flags) expect(flag == 0, "flags are as they were");
 }
 
+// Two blocks side by side, as those of a cluster are here: they wait for each other.
+template <typename R, bool kEngine>
+void together(Sides s, unsigned blocks, int whole) {
+    if (wrong != 0 && left_out >= 0) return;
+    const int up = kEngine ? 8 : 1, lda = parts(s.k, 8) * 8, ldb = parts(s.n, 8) * 8, ldc = parts(s.n, up) * up;
+    Array a(static_cast<Size>(s.m) * lda, 0), b(static_cast<Size>(s.k) * ldb, 0), c(static_cast<Size>(s.m - 1) * ldc + s.n, kEngine ? 0 : 1);
+    a.fill(static_cast<Size>(s.m) * lda, false), b.fill(static_cast<Size>(s.k) * ldb, false), c.fill(static_cast<Size>(s.m - 1) * ldc + s.n, true);
+    const TensorMap map_a{a.at, s.m, s.k, lda, kGroupM}, map_b{b.at, s.k, s.n, ldb, kTileK}, map_c{c.at, s.m, s.n, ldc, kGroupM};
+    const Tiles t(s.m, s.n, s.k, kTileM, R::kN);
+    std::vector<float4> sums(static_cast<Size>(blocks) * 8 * 32 * R::kN / 8, float4{NAN, NAN, NAN, NAN});
+    std::vector<unsigned> counters(t.count());
+    launch(blocks, kWorkThreads, 2, [&] { joint<R, kEngine>(map_a, map_b, map_c, t, c.at, sums.data(), counters.data(), ldc, whole, 2); }, "joint");
+    compare("joint", c.at, s.m, s.n, ldc, [&](int row, int column) {
+        float sum = 0;
+        for (int k = 0; k < s.k; ++k) sum += __bfloat162float(a.at[static_cast<Size>(row) * lda + k]) * __bfloat162float(b.at[static_cast<Size>(k) * ldb + column]);
+        return sum;
+    });
+    for (const unsigned counter : counters) expect(counter == 0, "counters are as they were");
+}
+
 void second_pass(Sides s, int cuts) {
     if (wrong != 0 && left_out >= 0) return;
     Array a(static_cast<Size>(s.m) * s.k, 0), b(static_cast<Size>(s.k) * s.n, 0), c(static_cast<Size>(s.m) * s.n, 0);
@@ -266,6 +298,11 @@ int main(int count, char** words) {
         line<Wide, 1, true>("stream_k", {1, 1, 1}, 3, 0);
         line<Wide, 1, false>("stream_k, odd", {65, 131, 201}, 2, 0);
         line<Wide, 2, false>("pair, odd", {257, 65, 201}, 4, 0);
+    }
+    if (asked("joint")) {
+        together<Wide, true>({260, 264, 264}, 4, 4);    // tiles of full size, at the sides, in the corner; the corner is cut
+        together<Wide, true>({70, 264, 264}, 4, 0);     // nothing but parts, two tiles of them
+        together<Wide, false>({257, 129, 200}, 2, 2);
     }
     if (asked("second")) second_pass({70, 264, 456}, 3), second_pass({16, 8, 64}, 1);
     if (asked("cluster")) by_clusters({130, 264, 840}), by_clusters({16, 8, 1000});

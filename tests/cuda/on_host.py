@@ -10,7 +10,7 @@ from tests.cuda.conftest import CUDA, once
 
 SYNCHRONIZATION = re.compile(
     r"__syncthreads\(|group_sync\(worker|copies_wait<.*?>\(|products_wait<\d>\("
-    r"|wait_for(?:_blocks)?\([^;]*(?=\);)|hear\(.*round(?=\);)|consumers_meet\(|turn_wait<kTwo>\(worker(?:_turn)?|cluster_sync<kBlocks>\("
+    r"|wait_for(?:_blocks)?\([^;]*(?=\);)|hear\(.*round(?=\);)|await_count\([^;]*(?=\);)|consumers_meet\(|turn_wait<kTwo>\(worker(?:_turn)?|cluster_sync<kBlocks>\("
 )
 
 

@@ -38,6 +38,7 @@ def test_right_and_within_the_arrays_on_the_host(on_the_host: tuple[Path, list[s
             "split: its threads wait for each other forever",
         ),
         ("products_wait<1>(", "stream_k", r"stream_k, 130 x 264: \d+ elements are wrong"),
+        ("await_count(counters + of, static_cast<unsigned>(cuts * warps)", "joint", "joint, 70 x 264: "),
         ("products_wait<0>(", "grouped", r"by_expert, 196 x 264: \d+ elements are wrong"),
     ],
 )
@@ -66,7 +67,9 @@ def test_compiles_without_warnings_spills_or_waiting(nvcc: Path, compiled: Path)
         r"Function properties for (\S+)\n\s*(\d+) bytes stack frame, (\d+) bytes spill stores", report
     )
     own = {
-        name: numbers for name, *numbers in found if re.search(r"grouped|stream_k|split|add_parts|pack", name)
+        name: numbers
+        for name, *numbers in found
+        if re.search(r"grouped|stream_k|split|joint|add_parts|pack", name)
     }
     assert len(own) == len(INSTANCES), sorted(own)
     assert {tuple(numbers) for numbers in own.values()} == {("0", "0")}, own

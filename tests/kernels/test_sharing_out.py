@@ -34,6 +34,13 @@ def test_plans_counted_by_hand() -> None:
     assert stream_k.plan("cluster", (16, 4096, 14336), 132).cuts == 8
     assert stream_k.plan("cluster", (4096, 4096, 4096), 132).cuts == 1
     assert stream_k.plan("hybrid", (2176, 2048, 8192), 132).whole == 0
+    joint = stream_k.plan("joint", (2176, 2048, 8192), 132)
+    assert (joint.whole, joint.cuts, joint.clusters) == (132, 33, 132)
+    assert joint.share == pytest.approx(136 / 132 / (1 + 4 / 128))
+    few = stream_k.plan("joint", (16, 4096, 14336), 132)
+    assert (few.whole, few.cuts, few.clusters) == (0, 8, 128)
+    filled = stream_k.plan("joint", (4096, 4096, 4096), 132)
+    assert (filled.whole, filled.cuts, filled.clusters) == (512, 1, 132)  # a fourth wave that is nearly full
 
 
 @pytest.mark.parametrize("name", stream_k.WAYS)
@@ -42,7 +49,7 @@ def test_plans_need_no_more_than_the_gpu_has(name: str) -> None:
         plan = stream_k.plan(name, shape, 132)
         assert plan.way.cut == "cluster" or 1 <= plan.clusters * plan.way.blocks <= 132
         assert plan.way.ring[1] + 256 <= H200.shared_bytes
-        assert plan.whole <= plan.count and (plan.way.cut == "none" or plan.whole <= plan.full)
+        assert plan.whole <= plan.count and (plan.way.cut in ("none", "joint") or plan.whole <= plan.full)
         assert 0 < plan.share <= 1
 
 

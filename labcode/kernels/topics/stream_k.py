@@ -36,6 +36,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "hybrid": 0.98,
         "pair": 0.98,
         "both": 0.98,
+        "joint": 0.97,
     },
     "odd": {
         "whole": 0.60,
@@ -45,6 +46,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "hybrid": 0.70,
         "pair": 0.85,
         "both": 0.95,
+        "joint": 0.6,
     },
     "unaligned": {
         "whole": 3.0,
@@ -54,6 +56,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "hybrid": 3.5,
         "pair": 3.9,
         "both": 4.0,
+        "joint": 4.0,
     },
     "tail": {
         "whole": 0.70,
@@ -63,6 +66,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "hybrid": 1.15,
         "pair": 0.7,
         "both": 1.1,
+        "joint": 1.0,
     },
     "thin_16": {
         "whole": 0.15,
@@ -72,6 +76,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "hybrid": 1.0,
         "pair": 0.4,
         "both": 0.7,
+        "joint": 0.95,
     },
     "thin_64": {
         "whole": 0.15,
@@ -81,6 +86,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "hybrid": 0.9,
         "pair": 0.4,
         "both": 0.7,
+        "joint": 0.95,
     },
     "thin_128": {
         "whole": 0.15,
@@ -90,6 +96,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "hybrid": 0.8,
         "pair": 0.3,
         "both": 0.6,
+        "joint": 0.95,
     },
 }
 
@@ -106,6 +113,7 @@ WORK_THREADS = 3 * _OF["kGroupThreads"]
 PACK_THREADS, ADD_THREADS = _OF["kPackThreads"], _OF["kAddThreads"]
 PITCH = 64  # elements: packed rows start where lines of memory do
 MOST_CUTS = 8
+HANDING = 12  # stages: about what it takes to write a tile of sums, to wait for the others' and to add up
 CLUSTERS = (1, 2, 4, 8)
 MULTIPROCESSORS = 132  # of an H100 and an H200: for how many parts a tile has is compiled into a kernel
 WARPS = 2 * _OF["kGroupThreads"] // 32  # that multiply
@@ -113,7 +121,10 @@ WARPS = 2 * _OF["kGroupThreads"] // 32  # that multiply
 
 @dataclass(frozen=True)
 class Way:
-    """How a step shares out the tiles. ``cut``: "none", "parts", "cluster", "all" (Stream-K), "rest"."""
+    """How a step shares out the tiles.
+
+    ``cut``: "none", "parts", "cluster", "all" (Stream-K), "rest", "joint" (parts that all add up).
+    """
 
     cut: str
     blocks: int = 1  # of a cluster
@@ -121,7 +132,9 @@ class Way:
     @property
     def ring(self) -> tuple[str, int]:
         """The ring of tiles as the header calls it, and its bytes."""
-        name, stages, boxes = ("Wide", 4, 2) if self.cut in ("none", "all", "rest") else ("Deep", 4, 0)
+        name, stages, boxes = (
+            ("Wide", 4, 2) if self.cut in ("none", "all", "rest", "joint") else ("Deep", 4, 0)
+        )
         return name, stages * (TALL + WIDE) * DEPTH * 2 + 2 * boxes * HALF * 128 + 1024
 
 
@@ -133,6 +146,7 @@ WAYS: Mapping[str, Way] = {
     "hybrid": Way("rest"),
     "pair": Way("none", blocks=2),
     "both": Way("rest", blocks=2),
+    "joint": Way("joint"),
 }
 
 
@@ -208,6 +222,8 @@ class Plan:
         """Tiles that are not cut."""
         if self.way.cut == "none":
             return self.count
+        if self.way.cut == "joint":
+            return self._whole_of_joint
         if self.way.cut != "rest":
             return 0
         waves = self.full // self.places
@@ -215,6 +231,15 @@ class Plan:
             {self.full, waves * self.places, max(0, waves - 1) * self.places},
             key=lambda whole: self._waves(whole) + self._handing(whole),
         )
+
+    @property
+    def _whole_of_joint(self) -> int:
+        """As many as fill the blocks evenly, unless cutting the others costs more than one wave more."""
+        filling = self.count // self.places * self.places
+        if filling == self.count:
+            return self.count
+        parts = min(self.places // (self.count - filling), self.stages)
+        return filling if ceil(self.stages / parts) + HANDING < self.stages else self.count
 
     @property
     def places(self) -> int:
@@ -236,6 +261,9 @@ class Plan:
         if self.way.cut == "cluster":
             fitting = [cuts for cuts in CLUSTERS if cuts <= self.stages]
             return min(fitting, key=lambda cuts: ceil(self.count / (self.sm_count // cuts)) / cuts)
+        if self.way.cut == "joint":
+            rest = self.count - self.whole
+            return min(self.places // rest, self.stages) if rest else 1
         most = min(self.stages, max(MOST_CUTS, self.sm_count // self.count))
         return min(
             range(1, most + 1), key=lambda cuts: ceil(self.count * cuts / self.sm_count) / cuts + cuts / 200
@@ -247,6 +275,8 @@ class Plan:
         if self.way.cut == "cluster":
             return self.count
         most = {"none": self.count, "parts": self.count * self.cuts}
+        if self.way.cut == "joint":
+            most["joint"] = max(self.whole, (self.count - self.whole) * self.cuts)
         return min(self.places, most.get(self.way.cut, self.places))
 
     @property
@@ -255,6 +285,9 @@ class Plan:
         ideal = self.cost() / (self.stages * FULL * self.places)
         if self.way.cut in ("all", "rest"):
             return ideal / self._waves(self.whole)
+        if self.way.cut == "joint":
+            rest = ceil(self.stages / self.cuts) / self.stages if self.whole < self.count else 0.0
+            return ideal / (ceil(self.whole / self.places) + rest)
         cuts = 1 if self.way.cut == "none" else self.cuts
         at_once = self.places // cuts * cuts if self.way.cut == "cluster" else self.places
         return ideal / (ceil(self.count * cuts / at_once) * ceil(self.stages / cuts) / self.stages)
@@ -277,6 +310,8 @@ def _entry(name: str) -> Callable[[Problem], str]:
         if way.cut == "cluster":
             return f"{NAMESPACE}::cluster_split<{ring}, {plan(name, problem.shape, MULTIPROCESSORS).cuts}>"
         engine = "true" if problem.shape[1] % 8 == 0 else "false"
+        if way.cut == "joint":
+            return f"{NAMESPACE}::joint<{ring}, {engine}>"
         return f"{NAMESPACE}::stream_k<{ring}, {way.blocks}, {engine}>"
 
     return entry
@@ -343,6 +378,12 @@ STREAM_K = Kernel(
         _step(
             "both",
             "Pairs of blocks, and what does not fill the GPU evenly is cut.",
+        ),
+        _step(
+            "joint",
+            "The tiles behind the last full wave are cut into as many parts as there are blocks for, and all "
+            "blocks that have a part of a tile add up some of it: no block adds alone, and no second kernel "
+            "is needed.",
         ),
     ),
     inputs=lambda problem: (

@@ -71,13 +71,14 @@ def call_of(torch: Any, name: str, given: Operands, gpu: Gpu) -> products.Call:
     elif plan.way.cut == "cluster":
         arguments = [*maps, fields, mapped.pointer(given.c), ctypes.c_int(n)]
         calls = [mapped.bind(topic.HEADER, entry(step, problem), sizes, arguments, (a, b, given.c))]
-    else:
+    else:  # each warp of a block has a flag; of `joint`, each tile that is cut, of which no more are there
         blocks = plan.clusters * plan.way.blocks
         sums = torch.empty(blocks * topic.TALL * topic.WIDE, dtype=torch.float32, device=a.device)
         flags = torch.zeros(blocks * topic.WARPS, dtype=torch.int32, device=a.device)
         map_c = mapped.boxes(given.c, topic.HALF) if n % 8 == 0 else (ctypes.c_uint64 * 16)()
         arguments = [*maps, map_c, fields, mapped.pointer(given.c), mapped.pointer(sums)]
         arguments += [mapped.pointer(flags), ctypes.c_int(n), ctypes.c_int(plan.whole)]
+        arguments += [ctypes.c_int(plan.cuts)] if plan.way.cut == "joint" else []
         keep = (a, b, given.c, sums, flags)
         calls = [mapped.bind(topic.HEADER, entry(step, problem), sizes, arguments, keep)]
     calls = [*packing, *calls]
