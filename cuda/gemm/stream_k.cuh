@@ -100,22 +100,18 @@ struct Line {
     }
 };
 
-// … and where the first `whole` tiles stay whole and each other one is cut into `cuts` parts: a part, then whole tiles, so that all
-// parts have been there for long when they are added up. Parts are dealt from the last block on, which has no more whole tiles than any.
+// … and where the first `whole` tiles stay whole and each other one is cut into `cuts` parts, no more of them than blocks: whole tiles,
+// then a part, whose stages are fetched while the last whole tile leaves. Who has fewer whole tiles is the first to get a part.
 struct Deal {
-    int part, cuts, tile, whole, step;
-    __host__ __device__ constexpr Deal(const Tiles& t, int whole_, int cuts_, int block, int blocks)
-        : part(blocks - 1 - block < (t.count() - whole_) * cuts_ ? blocks - 1 - block : -1), cuts(cuts_), tile(block), whole(whole_), step(blocks) {}
+    int item, whole, cuts, step;
+    __host__ __device__ constexpr Deal(int whole_, int cuts_, int block, int blocks) : item(block), whole(whole_), cuts(cuts_), step(blocks) {}
+    static __host__ __device__ constexpr int part(int whole, int block, int blocks) { return (block + blocks - whole % blocks) % blocks; }
     __host__ __device__ constexpr bool next(const Tiles& t, Run& run) {
-        if (part >= 0) {
-            const int cut = part % cuts;
-            run = {whole + part / cuts, static_cast<int>(static_cast<long long>(t.stages) * cut / cuts), static_cast<int>(static_cast<long long>(t.stages) * (cut + 1) / cuts), cut};
-            part = -1;
-            return true;
-        }
-        if (tile >= whole) return false;
-        run = {tile, 0, t.stages, 0};
-        tile += step;
+        const int of = item - whole;  // of the parts
+        if (of >= (t.count() - whole) * cuts) return false;
+        const int cut = of < 0 ? 0 : of % cuts, all = of < 0 ? 1 : cuts;
+        run = {of < 0 ? item : whole + of / cuts, t.stages * cut / all, t.stages * (cut + 1) / all, cut};  // no more cuts than blocks: it fits
+        item += step;
         return true;
     }
 };
@@ -142,10 +138,14 @@ __device__ __forceinline__ Piece piece_of(const Tiles& t, const Run& run, int ra
     return {row0, column0, run.first, run.last, groups, t.n - column0 <= kNarrow};
 }
 
-// The producer and the consumers of a block that goes through the runs of `walk`; done(run, piece, worker, sums) gets the sums of each.
-template <typename R, int kBlocks, typename Walk, typename Done>
+// The producer and the consumers of a block that goes through the runs of `walk`; done(run, piece, worker, sums) gets the sums of each,
+// and after() is called by the consumers at the end, while they still have their registers.
+struct Nothing {
+    __device__ __forceinline__ void operator()() const {}
+};
+template <typename R, int kBlocks, typename Walk, typename Done, typename After = Nothing>
 __device__ __forceinline__ void go_through(const TensorMap& map_a, const TensorMap& map_b, const Tiles& t, Walk walk, int rank,
-                                           unsigned char* stages, rows::Barrier* full, rows::Barrier* empty, const Done& done) {
+                                           unsigned char* stages, rows::Barrier* full, rows::Barrier* empty, const Done& done, const After& after = {}) {
     const int group = threadIdx.x / kGroupThreads;
     Turn<R::kStages> turn;
     Run run{};
@@ -167,6 +167,7 @@ __device__ __forceinline__ void go_through(const TensorMap& map_a, const TensorM
             work_on<R, kBlocks>(sums, turn, stages, full, empty, p, group - 1);
             if (group - 1 < p.groups) done(run, p, group - 1, sums);
         }
+        after();
     }
 }
 #endif
@@ -230,6 +231,45 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
 #endif
 }
 
+// A block's share of the sums of its part's tile, once all parts are there. A function of its own: what it needs is in no register before.
+template <typename R>
+__device__ __noinline__ void add_up(const Tiles& t, Bf16* c, const float4* sums_of, unsigned* counters, int ldc, int whole, int cuts) {
+    constexpr int kFours = R::kN / 8, kWarps = 2 * kGroupThreads / 32, kAtOnce = 8;
+    constexpr Size kTile = static_cast<Size>(kWarps) * kFours * 32;
+            const int lane = threadIdx.x % 32, warp = (threadIdx.x - kGroupThreads) / 32, part = Deal::part(whole, blockIdx.x, gridDim.x);
+            const bool asked = threadIdx.x % kGroupThreads == 0;  // for boxes to be written
+            if (part >= (t.count() - whole) * cuts) {
+                if (asked) boxes_wait<0, true>();
+                return;
+            }
+            const int of = part / cuts, cut = part % cuts;
+            const Piece p = piece_of<R, 1>(t, {whole + of, 0, 0, 0}, 0);
+            const int rows_left = t.m - p.row0, warps = rows_left < kTileM ? parts(rows_left, 16) : kWarps, fours = R::kN > kNarrow && p.narrow ? kNarrow / 8 : kFours;
+            await_count(counters + of, static_cast<unsigned>(cuts * warps));
+            const bool pairs = on_pairs(c, ldc);
+            const float4* const first = sums_of + static_cast<Size>(of) * cuts * kTile + lane;
+#pragma unroll 1
+            for (int unit = cut * kWarps + warp; unit < warps * fours; unit += cuts * kWarps) {  // 16 rows, 8 columns
+                const int w = unit / fours, i = unit % fours;
+                float sums[4] = {};
+                const float4* const from = first + (w * kFours + i) * 32;
+                int one = 0;
+                for (; one + kAtOnce <= cuts; one += kAtOnce) {  // so many in flight, added in order
+                    float4 four[kAtOnce];
+#pragma unroll
+                    for (int j = 0; j < kAtOnce; ++j) four[j] = __ldcg(from + (one + j) * kTile);
+#pragma unroll
+                    for (int j = 0; j < kAtOnce; ++j) sums[0] += four[j].x, sums[1] += four[j].y, sums[2] += four[j].z, sums[3] += four[j].w;
+                }
+                for (; one < cuts; ++one) add_sums(sums, from + one * kTile);
+                const int row = p.row0 + w * 16 + lane / 4, column = p.column0 + 8 * i + lane % 4 * 2;
+                store_pair(c, row, column, t.m, t.n, ldc, pairs, sums[0], sums[1]);
+                store_pair(c, row + 8, column, t.m, t.n, ldc, pairs, sums[2], sums[3]);
+            }
+            count_out(counters + of, static_cast<unsigned>(cuts * (warps + kWarps)));
+            if (asked) boxes_wait<0, true>();
+}
+
 // The first `whole` tiles are not cut, the others into `cuts` parts. `sums_of` holds a tile of sums for each block; `counters` one for
 // each tile that is cut, 0 before and after. All blocks must have a place on the GPU at once: they wait for each other.
 template <typename R, bool kEngine>
@@ -249,14 +289,13 @@ __global__ void __launch_bounds__(kWorkThreads, 1)
     __syncthreads();
     constexpr int kFours = R::kN / 8, kWarps = 2 * kGroupThreads / 32;  // of a thread; of a block that multiplies
     constexpr Size kTile = static_cast<Size>(kWarps) * kFours * 32;
-    const int block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x), part = blocks - 1 - block;
-    const int lane = threadIdx.x % 32, warp = static_cast<int>(threadIdx.x) / 32 - kGroupThreads / 32;  // negative: of the group that fetches
     int box = 0;
-    go_through<R, 1>(map_a, map_b, t, Deal(t, whole, cuts, block, blocks), 0, stages, full, empty, [&](const Run& run, const Piece& p, int worker, const float* sums) {
+    go_through<R, 1>(map_a, map_b, t, Deal(whole, cuts, blockIdx.x, gridDim.x), 0, stages, full, empty, [&](const Run& run, const Piece& p, int worker, const float* sums) {
         if (run.tile >= whole) {
+            const int warp = threadIdx.x % kGroupThreads / 32 + worker * (kGroupThreads / 32);
             if (p.row0 + warp * 16 >= t.m) return;  // a warp has 16 rows
             const int fours = R::kN > kNarrow && p.narrow ? kNarrow / 8 : kFours;
-            float4* const to = sums_of + part * kTile + warp * kFours * 32 + lane;
+            float4* const to = sums_of + ((run.tile - whole) * cuts + run.cut) * kTile + warp * kFours * 32 + threadIdx.x % 32;
 #pragma unroll
             for (int i = 0; i < kFours; ++i) {
                 if (i < fours) put_sums(to + i * 32, sums + 4 * i);
@@ -267,28 +306,7 @@ __global__ void __launch_bounds__(kWorkThreads, 1)
         const int row0 = p.row0 + worker * kGroupM;
         write_sums<R>(sums, stages + R::kStages * R::kStage + worker * R::kBoxes * R::kOut, box, worker, map_c, c, ldc, row0, p.column0, t.m - row0, t.n - p.column0, kEngine,
                       false, [](int, float*) {});
-    });
-    if (warp < 0) return;
-    if (warp % (kGroupThreads / 32) == 0 && lane == 0) boxes_wait<0, true>();
-    const int cut_tiles = t.count() - whole;
-    if (part >= cut_tiles * cuts) return;
-    const int of = part / cuts, cut = part % cuts;
-    const Piece p = piece_of<R, 1>(t, {whole + of, 0, 0, 0}, 0);
-    const int rows_left = t.m - p.row0, warps = rows_left < kTileM ? parts(rows_left, 16) : kWarps, fours = R::kN > kNarrow && p.narrow ? kNarrow / 8 : kFours;
-    await_count(counters + of, static_cast<unsigned>(cuts * warps));
-    const bool pairs = on_pairs(c, ldc);
-    const float4* const first = sums_of + static_cast<Size>(of) * cuts * kTile + lane;
-#pragma unroll 1
-    for (int unit = cut * kWarps + warp; unit < warps * fours; unit += cuts * kWarps) {  // 16 rows, 8 columns
-        const int w = unit / fours, i = unit % fours;
-        float sums[4] = {};
-#pragma unroll 8
-        for (int one = 0; one < cuts; ++one) add_sums(sums, first + one * kTile + (w * kFours + i) * 32);
-        const int row = p.row0 + w * 16 + lane / 4, column = p.column0 + 8 * i + lane % 4 * 2;
-        store_pair(c, row, column, t.m, t.n, ldc, pairs, sums[0], sums[1]);
-        store_pair(c, row + 8, column, t.m, t.n, ldc, pairs, sums[2], sums[3]);
-    }
-    count_out(counters + of, static_cast<unsigned>(cuts * (warps + kWarps)));
+    }, [&] { add_up<R>(t, c, sums_of, counters, ldc, whole, cuts); });
 #endif
 }
 

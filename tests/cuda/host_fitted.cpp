@@ -38,6 +38,7 @@ inline void hear(unsigned* flag) {
     }
     warp_meet();
 }
+inline float4 __ldcg(const float4* from) { return *from; }
 inline void count_in(unsigned* counter) {
     warp_meet();
     if (fibers::thread() % 32 == 0) ++*counter, ++fibers::happened;
@@ -59,6 +60,7 @@ inline float4 sums_in(int block, const float4* pointer) {
 inline void consumers_meet(int number) { LAB_UNLESS(number) fibers::meeting(3).meet(256); }
 }  // namespace gemm
 }  // namespace lab
+#define __noinline__
 #include "fitted_on_host.cuh"
 #include "stream_k_on_host.cuh"
 #include "grouped_on_host.cuh"
