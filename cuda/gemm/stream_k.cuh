@@ -236,38 +236,38 @@ template <typename R>
 __device__ __noinline__ void add_up(const Tiles& t, Bf16* c, const float4* sums_of, unsigned* counters, int ldc, int whole, int cuts) {
     constexpr int kFours = R::kN / 8, kWarps = 2 * kGroupThreads / 32, kAtOnce = 8;
     constexpr Size kTile = static_cast<Size>(kWarps) * kFours * 32;
-            const int lane = threadIdx.x % 32, warp = (threadIdx.x - kGroupThreads) / 32, part = Deal::part(whole, blockIdx.x, gridDim.x);
-            const bool asked = threadIdx.x % kGroupThreads == 0;  // for boxes to be written
-            if (part >= (t.count() - whole) * cuts) {
-                if (asked) boxes_wait<0, true>();
-                return;
-            }
-            const int of = part / cuts, cut = part % cuts;
-            const Piece p = piece_of<R, 1>(t, {whole + of, 0, 0, 0}, 0);
-            const int rows_left = t.m - p.row0, warps = rows_left < kTileM ? parts(rows_left, 16) : kWarps, fours = R::kN > kNarrow && p.narrow ? kNarrow / 8 : kFours;
-            await_count(counters + of, static_cast<unsigned>(cuts * warps));
-            const bool pairs = on_pairs(c, ldc);
-            const float4* const first = sums_of + static_cast<Size>(of) * cuts * kTile + lane;
+    const int lane = threadIdx.x % 32, warp = (threadIdx.x - kGroupThreads) / 32, part = Deal::part(whole, blockIdx.x, gridDim.x);
+    const bool asked = threadIdx.x % kGroupThreads == 0;  // for boxes to be written
+    if (part >= (t.count() - whole) * cuts) {
+        if (asked) boxes_wait<0, true>();
+        return;
+    }
+    const int of = part / cuts, cut = part % cuts;
+    const Piece p = piece_of<R, 1>(t, {whole + of, 0, 0, 0}, 0);
+    const int rows_left = t.m - p.row0, warps = rows_left < kTileM ? parts(rows_left, 16) : kWarps, fours = R::kN > kNarrow && p.narrow ? kNarrow / 8 : kFours;
+    await_count(counters + of, static_cast<unsigned>(cuts * warps));
+    const bool pairs = on_pairs(c, ldc);
+    const float4* const first = sums_of + static_cast<Size>(of) * cuts * kTile + lane;
 #pragma unroll 1
-            for (int unit = cut * kWarps + warp; unit < warps * fours; unit += cuts * kWarps) {  // 16 rows, 8 columns
-                const int w = unit / fours, i = unit % fours;
-                float sums[4] = {};
-                const float4* const from = first + (w * kFours + i) * 32;
-                int one = 0;
-                for (; one + kAtOnce <= cuts; one += kAtOnce) {  // so many in flight, added in order
-                    float4 four[kAtOnce];
+    for (int unit = cut * kWarps + warp; unit < warps * fours; unit += cuts * kWarps) {  // 16 rows, 8 columns
+        const int w = unit / fours, i = unit % fours;
+        float sums[4] = {};
+        const float4* const from = first + (w * kFours + i) * 32;
+        int one = 0;
+        for (; one + kAtOnce <= cuts; one += kAtOnce) {  // so many in flight, added in order
+            float4 four[kAtOnce];
 #pragma unroll
-                    for (int j = 0; j < kAtOnce; ++j) four[j] = __ldcg(from + (one + j) * kTile);
+            for (int j = 0; j < kAtOnce; ++j) four[j] = __ldcg(from + (one + j) * kTile);
 #pragma unroll
-                    for (int j = 0; j < kAtOnce; ++j) sums[0] += four[j].x, sums[1] += four[j].y, sums[2] += four[j].z, sums[3] += four[j].w;
-                }
-                for (; one < cuts; ++one) add_sums(sums, from + one * kTile);
-                const int row = p.row0 + w * 16 + lane / 4, column = p.column0 + 8 * i + lane % 4 * 2;
-                store_pair(c, row, column, t.m, t.n, ldc, pairs, sums[0], sums[1]);
-                store_pair(c, row + 8, column, t.m, t.n, ldc, pairs, sums[2], sums[3]);
-            }
-            count_out(counters + of, static_cast<unsigned>(cuts * (warps + kWarps)));
-            if (asked) boxes_wait<0, true>();
+            for (int j = 0; j < kAtOnce; ++j) sums[0] += four[j].x, sums[1] += four[j].y, sums[2] += four[j].z, sums[3] += four[j].w;
+        }
+        for (; one < cuts; ++one) add_sums(sums, from + one * kTile);
+        const int row = p.row0 + w * 16 + lane / 4, column = p.column0 + 8 * i + lane % 4 * 2;
+        store_pair(c, row, column, t.m, t.n, ldc, pairs, sums[0], sums[1]);
+        store_pair(c, row + 8, column, t.m, t.n, ldc, pairs, sums[2], sums[3]);
+    }
+    count_out(counters + of, static_cast<unsigned>(cuts * (warps + kWarps)));
+    if (asked) boxes_wait<0, true>();
 }
 
 // The first `whole` tiles are not cut, the others into `cuts` parts. `sums_of` holds a tile of sums for each block; `counters` one for
