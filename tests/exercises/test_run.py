@@ -318,13 +318,14 @@ def test_a_watched_file_that_disappears(desk: Desk, monkeypatch: pytest.MonkeyPa
 def solutions_check(
     monkeypatch: pytest.MonkeyPatch, passing: Callable[[Path], str], *, cut: bool = False
 ) -> None:
-    """Replaces grading, and, unless ``cut``, the check that starters are what their solutions give."""
+    """Replaces grading, what sheets compute, and, unless ``cut``, the check that starters are cut so."""
 
     def fake(exercise: Exercise, found: Part, file: Path, **_: Any) -> Verdict:
         status: Any = passing(file)
         return Verdict(status, f"{status} it", ("why",))
 
     monkeypatch.setattr(grade, "grade", fake)
+    monkeypatch.setattr(generate, "model_of", lambda *_: "computed")
     if not cut:
         monkeypatch.setattr(generate, "generate", lambda home, check: [])
 
