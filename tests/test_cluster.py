@@ -57,7 +57,7 @@ def job(site: Path, *words: str, **more: str) -> subprocess.Popen[str]:
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=600)
     return process.returncode, out, err
 
 

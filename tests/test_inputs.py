@@ -149,7 +149,7 @@ def on_a_terminal(*words: object) -> str:
         while part := os.read(main, 1 << 16):
             data += part
     os.close(main)
-    process.wait(timeout=60)
+    process.wait(timeout=600)
     return data.decode().replace("\r\n", "\n")
 
 

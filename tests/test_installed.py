@@ -136,7 +136,7 @@ def test_the_tools_need_the_own_dependencies_alone(installed: Path, tmp_path: Pa
         },
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     place, ended = json.loads(done.stdout.splitlines()[-1])

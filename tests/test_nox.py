@@ -101,7 +101,7 @@ def test_one_process_at_a_time_fills_an_environment(noxfile: ModuleType, tmp_pat
         other.start()
         other.join(0.2)
         assert other.is_alive() and not (tmp_path / "envs" / "shared-dev").exists()
-    other.join(30)
+    other.join(600)
     assert found == [["made", ".[dev]"]]
 
 

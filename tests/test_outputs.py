@@ -77,7 +77,7 @@ def test_files_of_two_that_write_at_once_do_not_mix(tmp_path: Path, monkeypatch:
             for name in "xyz":
                 (work / name).write_text(text)
             if text == "second":
-                begun.wait(10)
+                begun.wait(600)
 
     monkeypatch.setattr(outputs, "_move", halting)
     both = [threading.Thread(target=write, args=(text,)) for text in ("first", "second")]

@@ -38,9 +38,9 @@ def gone(pid: int) -> bool:
 
 def test_output_exit_code_and_environment_come_back(tmp_path: Path) -> None:
     code = "import os, sys; print(os.environ['A'], os.getcwd()); print('oh', file=sys.stderr); sys.exit(3)"
-    result = run_tool(python(code), 20, cwd=tmp_path, env={"A": "b"})
+    result = run_tool(python(code), 600, cwd=tmp_path, env={"A": "b"})
     assert (result.returncode, result.stdout, result.stderr) == (3, f"b {tmp_path}\n", "oh\n")
-    assert result.last_line() == "oh" and 0 < result.wall_s < 20
+    assert result.last_line() == "oh" and 0 < result.wall_s < 600
 
 
 def test_a_program_that_takes_too_long_is_stopped_with_its_detached_children(tmp_path: Path) -> None:
@@ -60,9 +60,8 @@ time.sleep(600)
 
 
 def test_a_daemon_that_keeps_the_output_open_is_not_waited_for() -> None:
-    code = "import subprocess, sys; subprocess.Popen(['sleep', '30'], start_new_session=True); print('done')"
-    result = run_tool(python(code), 60)
-    assert result.stdout == "done\n" and result.wall_s < 25
+    code = "import subprocess, sys; subprocess.Popen(['sleep', '900'], start_new_session=True); print('done')"
+    assert run_tool(python(code), 600).stdout == "done\n"
 
 
 def test_what_did_not_fit_on_the_disk_is_not_taken_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,35 +191,29 @@ while True:
 def test_a_program_that_prints_for_ever_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "_MOST_PRINTED", 1 << 24)
     monkeypatch.setattr(tools, "_GRACE_S", 0.1)
-    began = time.monotonic()
     with pytest.raises(ToolError, match=r"loud: it printed more than 16 MiB, so it and all it started were"):
-        run_tool(python(ENDLESS), 60, what="loud")
-    assert time.monotonic() - began < 50
+        run_tool(python(ENDLESS), 600, what="loud")
 
 
 def test_programs_share_one_deadline() -> None:
-    stubborn = python("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)")
-    began = time.monotonic()
+    stubborn = python("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(6000)")
     with tools.within(2):
         for _ in range(3):
-            with pytest.raises(ToolError, match="not done after"):
-                run_tool(stubborn, 60)
+            with pytest.raises(ToolError, match=r"not done after [0-2](\.\d+)? s"):
+                run_tool(stubborn, 600)
         assert run_tool(["true"], 60).returncode == 0
-    assert time.monotonic() - began < 50
     assert run_tool(["sleep", "0.1"], 60).returncode == 0
 
 
 def test_doctor_ends_though_every_tool_hangs(tmp_path: Path) -> None:
     for name in ("nsys", "ncu", "nvcc", "dcgmi", "nvidia-smi"):
-        program(tmp_path / name, "trap '' TERM\nyes | head -1000\nsleep 60")
+        program(tmp_path / name, "trap '' TERM\nyes | head -1000\nsleep 6000")
     env = {**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin"}
     for name in ("LABCODE_NSYS", "LABCODE_NCU", "CUDA_HOME"):
         env.pop(name, None)
-    began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "labcode", "doctor", "--json"], env=env, capture_output=True, timeout=60
+        [sys.executable, "-m", "labcode", "doctor", "--json"], env=env, capture_output=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)["tools"]
     assert "nsys: does not start; install it again" in found["nsys"]["problem"]
-    assert time.monotonic() - began < 10 + 20  # Python itself needs some of it

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import typer
 import yaml
 
 from labcode.cli import program
+from tests.support import programs
 
 ROOT = Path(__file__).parents[1]
 OURS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -245,3 +247,36 @@ def test_forms_ask_in_the_words_of_the_forge(path):
         assert set(part) <= {"type", "id", "attributes", "validations"}
         assert set(part["attributes"]) <= {"label", "description", "placeholder", "render"}
     assert set(re.findall(r"`labcode (\w+)", path.read_text(encoding="utf-8"))) <= commands
+
+
+@pytest.mark.parametrize(
+    ("fails", "told"),
+    [
+        ("", "begins browser\nbegins content\n"),
+        ("lint", "begins lint"),
+        ("book", "begins book\n"),
+        ("content", "content\n"),
+    ],
+)
+def test_a_change_is_checked_in_two_rows_and_the_first_to_fail_ends_the_other(
+    tmp_path: Path, fails: str, told: str
+) -> None:
+    """Where one fails, the other one would go on for ten minutes."""
+    shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
+    programs.program(
+        tmp_path / ".nox/runner/bin/nox",
+        f"""
+        for word in lint book browser content; do
+            case " $* " in *" $word "*)
+                echo "begins $word"
+                [ "$word" = "{fails}" ] && exit 3
+                case "$word {fails}" in "lint book" | "lint content" | "book lint") sleep 600;; esac
+            esac
+        done
+        """,
+    )
+    programs.program(tmp_path / "bin/chromium", "exit 0")
+    env = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "PYTHON": sys.executable}
+    done = subprocess.run([tmp_path / ".ci/run"], env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == (3 if fails else 0), done.stderr
+    assert told in done.stdout

@@ -10,7 +10,7 @@ import typer
 from labcode.cli.plain import Force
 from labcode.errors import LabError
 from labcode.outputs import free
-from labcode.show.terminal import console, raw
+from labcode.show.terminal import console
 from labcode.units import parse_time
 
 DOCTOR_LIMIT_S = 10.0  # for all external programs that are asked, together
@@ -152,49 +152,12 @@ def energy(
     Write -- before the command. Energies are those of whole GPUs, whoever uses them. The report goes to
     stderr; the exit code is the command's, or 128 and the number of the signal that ended it.
     """
-    from labcode.meter.meter import check_name
-    from labcode.outputs import whole
-    from labcode.record.power import run
-    from labcode.reports.power.schema import write_document
+    from labcode.profiling import energy as metering
 
-    period_s, idle_s = parse_time(period, "--period"), parse_time(idle, "--idle")
-    for file in (output, plot):
-        if file is not None and not file.absolute().parent.is_dir():
-            raise LabError(f"{file}: there is no folder {file.parent}; create it first")
-    if output is not None:
-        check_name(output)
-    if plot is not None and plot.suffix.lower() != ".svg":
-        raise LabError(f"{plot}: the plot is a picture; name a file that ends in .svg")
-    free(output, plot, force=force)
-    live = raw(sys.stderr) if sys.stderr.isatty() and not quiet else None
-
-    def reader() -> None:  # importing it takes about as long as the idle window
-        from labcode.analysis.energy import summary  # noqa: F401
-
-    document = run(
-        command,
-        period_s=period_s,
-        idle_s=idle_s,
-        meanwhile=reader,
-        live=live,
-        stdout=sys.stderr.fileno() if json_output else None,
+    wishes = metering.Wishes(
+        parse_time(period, "--period"), parse_time(idle, "--idle"), output, plot, json_output, quiet, force
     )
-    if output is not None:
-        with whole(output) as part:
-            write_document(document, part)
-    from labcode.analysis.energy import summary
-    from labcode.reports.power.log import log_of
-
-    log = log_of(document, output or Path("power log"))
-    if json_output:
-        typer.echo(summary.as_json(log))
-    else:
-        typer.echo(summary.as_text(log), err=True)
-    if plot is not None:
-        from labcode.figures.charts.power import write_power
-
-        write_power(log, plot)
-    raise typer.Exit(document.exit_code or 0)
+    raise typer.Exit(metering.energy(command, wishes))
 
 
 def record(
@@ -231,49 +194,19 @@ def record(
     Keep it short: some steps are enough. The exit code is the program's; when it crashes, what was recorded
     until then is shown.
     """
-    from labcode.inputs import plain_file
-    from labcode.outputs import refuse_existing, staged
-    from labcode.record import command as recorder
-    from labcode.record.attend import neutral
-    from labcode.verbs.report import page as pages
-    from labcode.verbs.report.document import Document
-    from labcode.verbs.report.writing import brief
+    from labcode.profiling.record import record as recorded
 
-    pages.format_of(output, None)
-    tools = recorder.tools_for(command, tool or [])
-    name = output.stem
-    if before is not None:
-        plain_file(before)
-    refuse_existing(output.parent, [output.name, *recorder.names(name, tools, energy=energy)], force=force)
-    said: list[str] = []
-
-    def tell(document: Document) -> None:
-        said.extend(brief(document))
-
-    with staged(output.parent, force=force) as work:
-        made = recorder.record(command, work, name, tools=tools, energy=energy, lines=lines)
-        for note in made.notes:
-            typer.echo(f"note: {note}", err=True)
-        if made.files:
-            try:
-                pages.write_report(
-                    made.files,
-                    work / output.name,
-                    before=[before] if before is not None else [],
-                    title=neutral(command),
-                    linked_from=output.parent,
-                    told=tell,
-                )
-            except LabError as error:
-                if not made.code:
-                    raise
-                typer.echo(f"labcode: {error}", err=True)
-        written = sorted(path.name for path in work.iterdir())
-    for line in [*said, *(str(output.parent / one) for one in written)]:
-        typer.echo(line, err=True)
-    if made.code:
-        typer.echo(f"labcode: the program ended with exit code {made.code}", err=True)
-    raise typer.Exit(made.code)
+    code = recorded(
+        command,
+        output,
+        sys.stderr,
+        tools=tool or [],
+        energy=energy,
+        lines=lines,
+        before=before,
+        force=force,
+    )
+    raise typer.Exit(code)
 
 
 def profile(

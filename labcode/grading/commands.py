@@ -188,12 +188,6 @@ class Nsys:
         return f"after {self.line['delay']} s" if float(self.line["delay"]) else "at once"
 
     @property
-    def sees_strings(self) -> bool:
-        """Whether ranges named by plain strings, as PyTorch's, can begin a recording, too."""
-        given = self.line.options.get("env-var", ())
-        return any("NSYS_NVTX_PROFILER_REGISTER_ONLY=0" in one for one in given)
-
-    @property
     def ends_by_itself(self) -> bool:
         """Whether what begins the recording ends it, too, and the program goes on."""
         return self.line["capture-range"] != "none" and self.line["capture-range-end"] != "none"

@@ -60,35 +60,37 @@ def _outermost(query: str) -> str:
 
 
 def learners(query: str) -> Callable[[Path, Sequence[str]], list[list[Any]]]:
-    """A function that answers with a query, which has `LIMIT_S` for all its answers together."""
+    """A function that answers with a query, which has `LIMIT_S` of the processor for all its answers."""
     left = LIMIT_S
 
     def answer_in_time(export: Path, columns: Sequence[str]) -> list[list[Any]]:
         nonlocal left
-        begin = time.monotonic()
+        begin = time.thread_time()
         try:
             return answer(query, export, columns, max(left, 0.1))
         finally:
-            left -= time.monotonic() - begin
+            left -= time.thread_time() - begin
 
     return answer_in_time
 
 
 def run_query(query: str, export: Path, limit_s: float = LIMIT_S) -> tuple[list[str], list[list[Any]]]:
-    """Columns and rows that a query gives on an export; `QueryError` when it cannot be run."""
+    """Columns and rows that a query gives on an export; `QueryError` when it cannot be run, or not within
+    ``limit_s`` of the processor.
+    """
     file = f"{export.resolve().as_uri()}?mode=ro&immutable=1"
     with closing(sqlite3.connect(file, uri=True)) as connection:
         connection.execute("PRAGMA trusted_schema = OFF")
         _add_empty(connection)
         connection.set_authorizer(_authorize)
-        until = time.monotonic() + limit_s
-        connection.set_progress_handler(lambda: int(time.monotonic() > until), _STEPS)
+        until = time.thread_time() + limit_s
+        connection.set_progress_handler(lambda: int(time.thread_time() > until), _STEPS)
         try:
             cursor = connection.execute(query)
             names = [column[0] for column in cursor.description or ()]
             rows = cursor.fetchmany(MOST_ROWS + 1)
         except (sqlite3.Error, sqlite3.Warning) as error:
-            raise QueryError(_words(error, limit_s, late=time.monotonic() > until)) from None
+            raise QueryError(_words(error, limit_s, late=time.thread_time() > until)) from None
     if len(rows) > MOST_ROWS:
         raise QueryError(
             f"more than {MOST_ROWS:,} rows: does a join lack a condition, or is GROUP BY missing?"

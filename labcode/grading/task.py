@@ -298,7 +298,10 @@ def importable(folder: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def limited(limit_s: float | None) -> Iterator[None]:
-    """`TooSlowError` when it takes too long, where signals are at hand."""
+    """`TooSlowError` when it takes too much of the processor, where signals are at hand.
+
+    A clock on the wall would end what is right on a machine that has other things to do.
+    """
     if (
         limit_s is None
         or not hasattr(signal, "setitimer")
@@ -310,14 +313,14 @@ def limited(limit_s: float | None) -> Iterator[None]:
     def ring(*_: object) -> None:
         raise TooSlowError
 
-    handler = signal.signal(signal.SIGALRM, ring)
+    handler = signal.signal(signal.SIGPROF, ring)
     # again and again: what is raised while an object goes (a finalizer, a weak reference) is swallowed
-    left, _ = signal.setitimer(signal.ITIMER_REAL, limit_s, limit_s)
+    before = signal.setitimer(signal.ITIMER_PROF, limit_s, limit_s)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, left)
-        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_PROF, *before)
+        signal.signal(signal.SIGPROF, handler)
 
 
 def _defined(statement: ast.stmt) -> set[str]:

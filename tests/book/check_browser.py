@@ -49,7 +49,7 @@ WIDTHS = (1280, 390)
 HEIGHT = 900
 TALLEST = 12_000  # of a picture
 SETTLE_S = 0.12
-LOAD_S = 20.0
+LOAD_S = 60.0
 EXAMINE = (Path(__file__).parent / "examine.js").read_text(encoding="utf-8")
 
 
@@ -139,7 +139,7 @@ def browser(path: str) -> Iterator[str]:
             yield f"127.0.0.1:{line.rsplit(':', 1)[1].split('/')[0]}"
         finally:
             process.terminate()
-            process.wait(timeout=20)
+            process.wait(timeout=600)
 
 
 @contextmanager

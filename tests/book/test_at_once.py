@@ -134,7 +134,7 @@ def start() -> subprocess.Popen[str]:
 
 
 def until(holds: Callable[[], object], what: str) -> None:
-    limit = time.monotonic() + 120
+    limit = time.monotonic() + 600
     while not holds():
         assert time.monotonic() < limit, what
         time.sleep(0.02)
@@ -187,7 +187,7 @@ def test_a_build_beside_another_one_waits_and_says_so(house: Path, waiting: tupl
             said = second.stderr.readline()
             waiting[1].touch()
             assert f"book: process {first.pid} builds in {house / '_build'}; waiting until it is done" in said
-            (one, _), (other, errors) = first.communicate(timeout=120), second.communicate(timeout=120)
+            (one, _), (other, errors) = first.communicate(timeout=600), second.communicate(timeout=600)
     assert (first.returncode, second.returncode, errors) == (0, 0, "")
     assert one.startswith("the book is in") and other.startswith("the book is in")
     assert "10.0\u202fµs" in html(house, "page")

@@ -245,7 +245,7 @@ def test_in_a_browser_a_prediction_is_kept_and_can_be_forgotten(house, tab: Brow
             )
             told = "document.querySelector('.lab-predictions output').textContent"
             says = "mine.json: no file of predictions." if text == "[]" else "1 predictions added."
-            until = time.monotonic() + 5
+            until = time.monotonic() + 60
             while tab.evaluate(told) != says and time.monotonic() < until:
                 time.sleep(0.02)
             assert tab.evaluate(told) == says

@@ -117,10 +117,10 @@ def begin(variant: str) -> None:
 
 
 def held(name: str) -> None:
-    """Go on when the log has as many lines of a kind as FAKE_WAITS says, or after a minute."""
+    """Go on when the log has as many lines of a kind as FAKE_WAITS says, or after ten minutes."""
     line, number = json.loads(os.environ.get("FAKE_WAITS", "{}")).get(name, ("", 0))
     began = time.monotonic()
-    while number and time.monotonic() - began < 60:
+    while number and time.monotonic() - began < 600:
         if Path(os.environ["FAKE_LOG"]).read_text().count(f" {line}\n") >= number:
             break
         time.sleep(0.01)

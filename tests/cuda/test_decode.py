@@ -16,7 +16,7 @@ def on_the_host(compiled: Path) -> tuple[Path, list[str]]:
 
 
 def test_the_next_token_is_that_of_a_plain_loop(on_the_host: tuple[Path, list[str]]) -> None:
-    done = run([on_the_host[0]], timeout=200)
+    done = run([on_the_host[0]], timeout=600)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr[:2000]
 
 
@@ -37,7 +37,7 @@ def test_missing_synchronizations_are_found(
 ) -> None:
     program, found = on_the_host
     number = [i for i, what in enumerate(found) if what == left_out][nth]
-    done = run([program, number], timeout=200)
+    done = run([program, number], timeout=600)
     assert done.returncode == 1 and f"tokens: {said}" in done.stdout, done.stdout + done.stderr[:2000]
 
 

@@ -26,7 +26,7 @@ def on_the_host(compiled: Path) -> tuple[Path, list[str]]:
 
 
 def test_right_and_within_the_arrays_on_the_host(on_the_host: tuple[Path, list[str]]) -> None:
-    done = run([on_the_host[0]], timeout=200)
+    done = run([on_the_host[0]], timeout=600)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr[:2000]
 
 
@@ -52,7 +52,7 @@ def test_missing_synchronizations_are_found(
     """The last of each name: those before it are of ``bf16.cuh``."""
     program, found = on_the_host
     number = max(i for i, one in enumerate(found) if one == left_out)
-    done = run([program, number, part], timeout=200)
+    done = run([program, number, part], timeout=600)
     assert done.returncode == 1 and re.match(said, done.stdout), done.stdout + done.stderr[:2000]
 
 

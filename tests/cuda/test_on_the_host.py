@@ -18,12 +18,12 @@ def program(compiled: Path) -> Path:
 
 
 def test_right_and_within_the_arrays(program: Path) -> None:
-    done = run([program], timeout=200)
+    done = run([program], timeout=600)
     assert (done.returncode, done.stdout) == (0, "0 wrong\n"), done.stdout + done.stderr[:2000]
 
 
 @pytest.mark.parametrize("barrier", range(BARRIERS))
 def test_each_missing_barrier_is_found(program: Path, barrier: int) -> None:
-    done = run([program, barrier], timeout=200)
+    done = run([program, barrier], timeout=600)
     assert done.returncode == 1 and "AddressSanitizer:" not in done.stderr, done.stderr[:2000]
     assert re.search(r"step \d: \d+ wrong\n", done.stdout)

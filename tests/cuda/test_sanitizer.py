@@ -80,7 +80,7 @@ def test_what_racecheck_sees_of_an_mbarrier(variant: int, hazards: bool, tmp_pat
     program, source = tmp_path / "slots", Path(__file__).with_name("slots.cu")
     subprocess.run([find_nvcc(), "-arch=sm_90a", "-o", program, source], check=True, timeout=300)
     command = [sanitizer, "--tool", "racecheck", "--error-exitcode", "9", str(program), str(variant)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == (9 if hazards else 0), done.stdout[:2000]
 
 

@@ -1,11 +1,8 @@
 """What an exercise's folder promises: mistakes are told, mutants caught, solutions agree with the book."""
 
-import contextlib
 import functools
 import os
-import signal
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +10,7 @@ import pytest
 
 from labcode.grading.cases import matches, plain
 from labcode.grading.codec import pack, unpack
-from labcode.grading.task import TooSlowError, answer, namespace, temporary_files
+from labcode.grading.task import TooSlowError, answer, limited, namespace, temporary_files
 from tests.exercises.mutants import mutants
 from tests.exercises.support import CODE, task
 
@@ -23,23 +20,6 @@ MANY = int(os.environ.get("LABCODE_SEEDS", "20"))
 # The tests of a part come one after another: whoever runs them answers its cases once.
 EACH_PART = pytest.mark.parametrize("short", CODE, scope="module")
 MUTANT_LIMIT_S = 0.1  # of the CPU, however busy the machine is, and ten times what the solution takes
-# What is raised while Python calls back (a weak reference, a finalizer) is swallowed: it is raised again.
-AGAIN_S = 0.1
-
-
-@contextlib.contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """`TooSlowError` for what computes for too long."""
-
-    def ring(*_: object) -> None:
-        raise TooSlowError
-
-    signal.signal(signal.SIGPROF, ring)
-    signal.setitimer(signal.ITIMER_PROF, seconds, AGAIN_S)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 class Dropped:

@@ -315,12 +315,19 @@ def test_a_watched_file_that_disappears(desk: Desk, monkeypatch: pytest.MonkeyPa
     assert seen == ["True", "False"]
 
 
-def solutions_check(monkeypatch: pytest.MonkeyPatch, passing: Callable[[Path], str]) -> None:
+def solutions_check(
+    monkeypatch: pytest.MonkeyPatch, passing: Callable[[Path], str], *, cut: bool = False
+) -> None:
+    """Replaces grading, what sheets compute, and, unless ``cut``, the check that starters are cut so."""
+
     def fake(exercise: Exercise, found: Part, file: Path, **_: Any) -> Verdict:
         status: Any = passing(file)
         return Verdict(status, f"{status} it", ("why",))
 
     monkeypatch.setattr(grade, "grade", fake)
+    monkeypatch.setattr(generate, "model_of", lambda *_: "computed")
+    if not cut:
+        monkeypatch.setattr(generate, "generate", lambda home, check: [])
 
 
 def test_solutions_are_fine(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -358,7 +365,7 @@ def test_parts_that_cannot_run_are_counted(desk: Desk, monkeypatch: pytest.Monke
 def test_an_edited_starter_and_a_stray_file_fail_the_check(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    solutions_check(monkeypatch, lambda file: "failed" if "exercises" in file.parts else "passed")
+    solutions_check(monkeypatch, lambda file: "failed" if "exercises" in file.parts else "passed", cut=True)
     (desk.home / IDLE).write_text("mine")
     (desk.home / "exercises" / "notes.py").write_text("")
     assert desk(solutions=True) == 1

@@ -158,7 +158,7 @@ def test_notes_reach_the_log_one_a_picture_under_the_lock(tmp_path: Path, paths:
         waiting.start()
         waiting.join(0.1)
         assert waiting.is_alive() and len(log.read_text().splitlines()) == 3
-    waiting.join(10)
+    waiting.join(600)
     assert len(log.read_text().splitlines()) == 4
 
 
@@ -208,11 +208,11 @@ def test_interrupted_program_leaves_no_files_and_no_workers(tmp_path: Path, numb
         argv, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True
     )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while not list(tmp_path.glob("*/pictures.last")) and time.monotonic() < deadline:
             time.sleep(0.05)  # until a worker is at work
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=600)
     finally:
         process.kill()
     assert process.returncode == 130

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,12 +53,10 @@ def test_both_variants_lead_two_processes_to_the_same_parameters(tmp_path: Path)
 
 
 def test_one_process_that_fails_ends_the_others(tmp_path: Path) -> None:
-    begin = time.monotonic()
     done = start("--json", str(tmp_path / "none/r.json"), "--steps", "1", "--warmup", "1")
     assert done.returncode == 2
     assert f"multi_gpu: {tmp_path}/none/r.json.part: No such file or directory" in done.stderr
     assert "Traceback" not in done.stderr
-    assert time.monotonic() - begin < 60
 
 
 @pytest.mark.parametrize(("codes", "expected"), [([0, 0], 0), ([0, 1], 1), ([2, 60], 2), ([-9, 60], 2)])

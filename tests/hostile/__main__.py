@@ -1,6 +1,7 @@
 """The whole campaign, or the cases that are named: faults out, and 1 where there is one."""
 
 import argparse
+import gc
 import os
 import sys
 import time
@@ -40,6 +41,9 @@ def ready() -> None:
                 continue
     import bokeh.resources  # noqa: F401
     import matplotlib.backends.backend_svg  # noqa: F401
+
+    gc.collect()
+    gc.freeze()  # else a case's collector touches, and so copies, all that it shares with this process
 
 
 def tried(where: tuple[int, int]) -> tuple[str, Ended]:

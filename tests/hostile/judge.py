@@ -29,7 +29,7 @@ from typing import Any
 from tests.hostile.values import MARK
 
 SECONDS = 10.0  # of the processor
-LONGEST = 90.0  # of a clock on the wall, on a machine that has other things to do
+LONGEST = 600.0  # of a clock on the wall, on a machine that has other things to do
 MEMORY = 1 << 30  # beyond the size of what is read
 CODES = (0, 1, 2)
 STEERS = re.compile(  # what a terminal would obey, or what turns and hides text

@@ -42,7 +42,7 @@ def started(*words: str, gpus: str = "FakeGpu()", cwd: Path = ROOT) -> subproces
 
 def run(*words: str, gpus: str = "FakeGpu()") -> tuple[int, str, str]:
     process = started(*words, gpus=gpus)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=600)
     return process.returncode, out, err
 
 
@@ -93,7 +93,7 @@ def test_signals_reach_the_command_and_the_report_is_written(tmp_path: Path) -> 
         assert process.stdout.readline() == "up\n"
         time.sleep(0.5)
         process.send_signal(number)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=600)
         assert process.returncode == expected
         assert f"exit code {expected}" in err and "J ±" in err
         assert open_log(log).exit_code == expected

@@ -101,7 +101,7 @@ def test_ctrl_c_ends_the_program_and_what_was_recorded_is_kept(work: Path) -> No
             break
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=600)
     assert process.returncode == 130 and "labcode: the program ended with exit code 130" in err
     assert (work / "run.trace.json.gz").is_file() and (work / "run.md").is_file()
 

@@ -7,7 +7,7 @@ import pytest
 
 from labcode.analysis.rules import Verdict
 from labcode.reports.nsys.report import open_report
-from labcode.verbs.diagnose.verdicts import diagnose
+from labcode.verbs.diagnose.verdicts import diagnose, select
 from tests.support import exports as x
 
 US, MS = 1_000, 1_000_000
@@ -17,7 +17,8 @@ Tables = dict[str, Any]
 def judge(tmp_path: Path, rule: str, **tables: Any) -> Verdict:
     """The verdict of one rule on an export of these tables, all of it."""
     with open_report(x.make_export(tmp_path / "a.sqlite", **tables)) as report:
-        return {verdict.rule: verdict for verdict in diagnose(report, window="all")}[rule]
+        (verdict,) = diagnose(report, select([rule]), window="all")
+        return verdict
 
 
 def launched(times: list[tuple[int, int]], *, lead: int = 6 * US, call: int = 4 * US, **where: Any) -> Tables:

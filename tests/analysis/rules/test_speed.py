@@ -13,7 +13,7 @@ from labcode.reports.nsys import source
 from labcode.verbs.diagnose import verdicts as driver
 from tests.support.growth import time_growth
 
-FEW, MANY = 40_000, 160_000
+FEW, MANY = 20_000, 80_000
 MOST_BYTES = 400  # of Python and numpy, an operation
 
 

@@ -277,9 +277,10 @@ def test_bytes_changed_at_random_never_crash(seed: int, tmp_path: Path) -> None:
         b'{"traceEvents": [' + b"{}," * 500_000,
     ],
 )
-@pytest.mark.timeout(30)
 def test_hostile_texts_take_time_in_proportion_to_their_length(text: bytes, tmp_path: Path) -> None:
+    began = time.process_time()
     assert len(opened(tmp_path, b'{"schemaVersion": 1, ' + text[1:]).ops()) == 0
+    assert time.process_time() - began < 30
 
 
 def test_a_trace_that_ends_in_60_gb_of_zeros_is_read_up_to_them(tmp_path: Path) -> None:

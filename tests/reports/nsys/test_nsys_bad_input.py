@@ -199,12 +199,10 @@ ENDLESS = (
         ),
     ],
 )
-@pytest.mark.timeout(20)
 def test_views_in_place_of_tables_are_never_run(tmp_path: Path, sql: list[str], what: str) -> None:
     assert what in message(e.make_export(tmp_path / "a.sqlite", extra_sql=sql))
 
 
-@pytest.mark.timeout(20)
 def test_other_views_and_triggers_do_not_matter(tmp_path: Path) -> None:
     sql = [
         "CREATE VIEW loop1 AS SELECT * FROM loop2",
