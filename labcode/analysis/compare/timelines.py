@@ -118,10 +118,13 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the verdict in lines, and what changed."""
+        told = ["name", "verdict", "ratio", "ratio_low", "ratio_high"]
         rows = [
-            (kind, row.name, row.verdict, _ratio_text(row.ratio, row.ratio_low, row.ratio_high))
+            (kind, str(name), str(verdict), _ratio_text(*ratios))
             for kind, table in self.tables.items()
-            for row in table[table["verdict"].isin(_CHANGED)].itertuples(index=False)
+            for name, verdict, *ratios in table.loc[table["verdict"].isin(_CHANGED), told].itertuples(
+                index=False, name=None
+            )
         ]
         heads = ("Kind", "Name", "Verdict", "After by before")
         changed = html_table(heads, (False, False, False, True), rows[:_SHOWN]) if rows else ""
