@@ -142,6 +142,23 @@ def workflows(session: nox.Session) -> None:
 
 
 @session
+def doctor(session: nox.Session) -> None:
+    """Say what this machine has and permits, and what of the book can run here."""
+    python = environment(session, "lab", "-e", ".[ncu]")
+    python("-m", "labcode", "doctor", *session.posargs)
+
+
+@session
+def audit(session: nox.Session) -> None:
+    """Ask the index for known holes in what is pinned, and weigh what the book's environment holds."""
+    environment(session, "audit", "pip-audit")
+    program = Path(session.env["VIRTUAL_ENV"] or "", "bin", "pip-audit")
+    session.run(program, "-r", "constraints.txt", "--no-deps", "--disable-pip", external=True)
+    python = environment(session, "book", "-e", ".[book]")
+    python(".ci/weights")
+
+
+@session
 def nightly(session: nox.Session) -> None:
     """Run the tests of the lab's code, slow ones too, with many more made-up inputs: an hour or so."""
     python = environment(session, "dev", "-e", ".[book,dev]", TORCH)

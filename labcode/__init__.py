@@ -9,7 +9,7 @@ from typing import Any
 
 from labcode import aliases
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 aliases.install()
 
 

@@ -28,6 +28,7 @@ COMMANDS = [
         "captures compare",
         "captures restamp",
     ),
+    "completion",
     *("stats", "export", "diagnose", "compare", "timeline", "flame", "roofline"),
     *("course", "course new", "course results"),
     *("scrub", "exercises", "grades", "book", "slides", "new", "energy", "profile", "report", "record"),

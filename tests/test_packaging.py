@@ -2,6 +2,8 @@
 
 import importlib.metadata
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -63,3 +65,19 @@ def test_the_same_python_is_promised_everywhere(name: str, says: str) -> None:
     floor = FLOOR.replace(".", ", ") if "({},)" in says else FLOOR
     assert says.replace("({},)", "({})").format(floor) in (ROOT / name).read_text(encoding="utf-8")
     assert re.fullmatch(r"3\.\d+\.\d+", FLOOR)
+
+
+def test_what_packages_weigh_and_what_they_are_there_for() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / ".ci" / "weights"], capture_output=True, text=True, check=True
+    )
+    *rows, total = done.stdout.splitlines()
+    sizes = [float(row.split()[0]) for row in rows]
+    assert sizes == sorted(sizes, reverse=True) and total.endswith(f"in {len(rows)} packages")
+    why = {row.split()[2]: row.rpartition("  for ")[2] for row in rows}
+    assert why["pandas"] == why["numpy"] == "the lab" and "matplotlib" in why["contourpy"]
+    assert why["hypothesis"] == "the lab's dev"
+    wrong = subprocess.run(
+        [sys.executable, ROOT / ".ci" / "weights", "none"], capture_output=True, text=True, check=False
+    )
+    assert wrong.returncode == 2 and wrong.stderr.startswith(".ci/weights: none: not installed for ")

@@ -154,7 +154,9 @@ def _write(plan: Plan, slice_s: float | None, paper: Paper) -> None:
         paper.table(("What changed", "Stale", "Experiments"), (False, True, False), lambda: rows)
         paper.heading("What capturing them anew takes")
         paper.points(_told(cost, slice_s) for cost in plan.costs(slice_s))
-        slices = f" --budget {slice_s / 60:g}min" if slice_s is not None else ""
+        slices = ""
+        if slice_s is not None:
+            slices = f" --budget {slice_s / 60:.0f}min" if slice_s % 60 == 0 else f" --budget {slice_s:g}s"
         paper.points([f"`labcode capture --stale --set {plan.set_name}{slices}` captures them"])
     else:
         paper.points([f"{plan.set_name}: nothing is stale"])

@@ -123,7 +123,8 @@ def capture(
     ``archive`` names one file to write with everything asked for that is then in the set; it is written anew
     after each experiment, so that whoever is killed keeps what was finished. ``root`` is the folder of the
     sets (`store.sets_root`). Returns 0 when all is done; 1 when some experiments failed, or
-    were named but cannot run here or in the time given, while others were filed. Raises `LabError` when
+    were named but cannot run here or in the time given, while others were filed, or with ``stale`` when
+    nothing fits into the budget, however often it is given. Raises `LabError` when
     nothing could be captured, and when the disk is full.
     """
     deadline = None
@@ -157,18 +158,16 @@ def capture(
             keep([])
         filed: list[str] = []
         left_out: list[str] = []
+        too_long: dict[str, float] = {}
         if able:
             here = machine()
             _refuse_other_gpus(set_name, manifest, here)
             site = _prepare(folder, able, wishes.gpus, here, doctor)
             _build(sorted({e.program for e in able if e.program}), console)
             filed, left_out = _capture_each(able, site, manifest, problems, console, keep, deadline)
-            if left_out:
-                console.print(
-                    f"left out, for they would not be done in time: {', '.join(left_out)}; {go_on} goes on",
-                    highlight=False,
-                    soft_wrap=True,
-                )
+            too_long = _too_long(able, left_out, manifest, wishes.budget_s)
+            for line in _left_out(left_out, too_long, wishes.budget_s, go_on):
+                console.print(line, highlight=False, soft_wrap=True)
         if problems and not filed and not fresh:
             raise ToolError(
                 "nothing was captured; " + "; ".join(f"{n}: {why}" for n, why in problems.items())
@@ -176,7 +175,29 @@ def capture(
         if archive is not None and archive.is_file():
             size = archive.stat().st_size
             console.print(f"{archive}: {byte_text(size, binary=True)}", highlight=False, soft_wrap=True)
-    return 1 if len(problems) > unable or ((problems or left_out) and experiments) else 0
+    in_vain = stale and not filed and bool(too_long)  # whoever calls it again until all is done would not end
+    return 1 if len(problems) > unable or ((problems or left_out) and experiments) or in_vain else 0
+
+
+def _too_long(
+    able: Iterable[Experiment], left_out: Sequence[str], manifest: Mapping[str, Any], budget_s: float | None
+) -> dict[str, float]:
+    """Of those left out the ones that such a time is never enough for, and the seconds that they take."""
+    pace = Pace.of_set({name: entry["wall_s"] for name, entry in manifest["experiments"].items()})
+    took = {one.id: pace.expect([one]) for one in able if one.id in left_out}
+    return {name: seconds for name, seconds in took.items() if budget_s is not None and seconds > budget_s}
+
+
+def _left_out(
+    left_out: Sequence[str], too_long: Mapping[str, float], budget_s: float | None, go_on: str
+) -> Iterator[str]:
+    """What is said of those left out: which the next call captures, and which only a longer one does."""
+    if later := [name for name in left_out if name not in too_long]:
+        yield f"left out, for they would not be done in time: {', '.join(later)}; {go_on} goes on"
+    if too_long:
+        told = ", ".join(f"{name} (about {period(seconds)})" for name, seconds in too_long.items())
+        whole = period(budget_s or 0)
+        yield f"left out, for they take longer than all of --budget ({whole}): {told}; give more"
 
 
 def _capture_each(

@@ -31,6 +31,7 @@ COMMANDS = {
     **dict.fromkeys(("stats", "export", "diagnose", "compare", "timeline", "flame"), "labcode.cli.read"),
     **dict.fromkeys(("roofline", "report", "scrub"), "labcode.cli.read"),
     **dict.fromkeys(("exercises", "grades", "book", "slides", "new"), "labcode.cli.study"),
+    "completion": "labcode.cli.completion",
 }
 GROUPS = {name: f"labcode.cli.{name}" for name in ("captures", "bench", "course")}
 
@@ -66,6 +67,7 @@ def _version(value: bool) -> None:
 
 
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
@@ -79,6 +81,7 @@ def _root(
     ] = "",
 ) -> None:
     """Options that come before the command."""
+    context.obj = program  # for a command that tells of all of them
     if limit:
         os.environ[LIMIT_VARIABLE] = limit  # processes that read for this one have it, too
         unpack_limit(0)

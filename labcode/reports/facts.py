@@ -1,13 +1,14 @@
-"""What is said first of an opened file, by its format: a report in; its GPUs, kernels, facts by name out."""
+"""What is said first of an opened file, by its format: a report in; its GPUs, kernels, facts, a card out."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from labcode.reports import FORMATS, Kind, imported
+from labcode.errors import LabError
+from labcode.reports import FORMATS, Kind, imported, kind_of
 from labcode.reports.frames import codes_of
 from labcode.reports.report import LaunchesReport, MemoryReport, PowerReport, TimelineReport
-from labcode.show import one_line, time_text
+from labcode.show import html_facts, one_line, time_text
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,18 @@ def facts_of(kind: Kind) -> Facts:
     """What a format declares to be said of its files."""
     found: Facts = imported(str(FORMATS[kind].facts))
     return found
+
+
+def card(report: Any) -> str:
+    """What a notebook shows of an opened report: file, GPUs, what is said of it first, what is odd."""
+    kind = kind_of(report.path)
+    facts, title, told = facts_of(kind), one_line(str(report.path), 200), {"kind": FORMATS[kind].what}
+    try:
+        gpus = ", ".join(dict.fromkeys(one_line(str(name), 80) for name in facts.gpus(report) if name))
+        told |= {**({"GPUs": gpus} if gpus else {}), **facts.told(report)}
+    except LabError as error:  # damaged where nobody looked so far, or closed: a notebook goes on
+        return html_facts(title, told, [one_line(str(error))])
+    return html_facts(title, told, report.warnings)
 
 
 def _none(_: object) -> Sequence[str]:

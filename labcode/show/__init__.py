@@ -15,7 +15,7 @@ from labcode.show.numbers import (
     whole_percent,
 )
 from labcode.show.paper import FORMATS, Paper, check_format, write_csv, write_json
-from labcode.show.tables import CELLS, csv_cells, grid, html_table
+from labcode.show.tables import CELLS, csv_cells, grid, html_facts, html_table
 from labcode.show.text import LONGEST, cut, html, markdown, one_line, page_data, visible
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "cut",
     "grid",
     "html",
+    "html_facts",
     "html_table",
     "jsonable",
     "markdown",

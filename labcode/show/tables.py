@@ -1,7 +1,7 @@
 """Cells in; the lines of a table, aligned or in Markdown, a row of CSV, or a table in HTML out."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from labcode.show.text import html, markdown, one_line
 
@@ -57,3 +57,13 @@ def html_table(
     named = f"<caption>{html(caption)}</caption>" if caption else ""
     body = "".join(line("td", row) for row in rows)
     return f"<table>{named}<thead>{line('th', heads)}</thead><tbody>{body}</tbody></table>"
+
+
+def html_facts(title: str, facts: Mapping[str, str], lines: Iterable[str] = ()) -> str:
+    """What a notebook shows of something: its title, facts by name, lines below; all of them any texts."""
+    left = 'style="text-align: left"'
+    rows = "".join(
+        f"<tr><th {left}>{html(name)}</th><td {left}>{html(fact)}</td></tr>" for name, fact in facts.items()
+    )
+    below = "".join(f"<p>{html(line)}</p>" for line in lines)
+    return f"<p><strong>{html(title)}</strong></p>" + (f"<table>{rows}</table>" if rows else "") + below

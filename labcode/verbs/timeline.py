@@ -22,6 +22,7 @@ from labcode.figures.charts.memory import write_memory_timeline
 from labcode.figures.charts.power import write_power
 from labcode.figures.pages.interactive import tiled_page
 from labcode.figures.pages.ranks import write_ranks
+from labcode.figures.pages.tiles import remove as remove_tiles
 from labcode.figures.style import render
 from labcode.figures.timeline.chrome_trace import write_chrome_trace
 from labcode.figures.timeline.perfetto import write_pftrace
@@ -148,12 +149,14 @@ def _write_page(report: TimelineReport, window: Window, name: str, output: Path,
     folder = place.with_suffix(".tiles")
     page, files = tiled_page(report, folder.name, window=window, title=name)
     output.write_bytes(page.encode())
-    first = next(files, None)
-    if first is None:
-        return
-    with staged(folder, force=place.exists()) as work:
-        for name, text in itertools.chain([first], files):
-            (work / name).write_text(text, encoding="ascii")
+    first, again, written = next(files, None), place.exists(), set()
+    if first is not None:
+        with staged(folder, force=again) as work:
+            for name, text in itertools.chain([first], files):
+                (work / name).write_text(text, encoding="ascii")
+                written.add(name)
+    if again:
+        remove_tiles(folder, but=written)
 
 
 def _write_trace(report: TimelineReport, window: Window, name: str, output: Path) -> None:

@@ -89,6 +89,7 @@ def test_a_plan_in_words_and_for_programs(three: Lab, monkeypatch: pytest.Monkey
         "1 experiment on 2 × Fake GPU: 90 s, in 1 slice of 5 min",
         "`labcode capture --stale --set mine --budget 5min` captures them",
     ]
+    assert "--set mine --budget 200s` captures them" in table(three, 200.0)
     told = plan.document(plan.plan_of(store.load_set("mine")), 700.0)
     assert told["schema"] == 1 and told["changes"] == {"first.py": ["one", "pair", "two"]}
     assert told["costs"][0] == {  # type: ignore[index]
@@ -152,20 +153,23 @@ def test_slices_of_several_days_and_machines_are_one_set(three: Lab, tmp_path: P
     change(three, "first", "second")
     days: list[Path] = []
 
-    def slice_(budget_s: float, driver: str) -> None:
+    def slice_(budget_s: float, driver: str, code: int = 0) -> None:
         days.append(tmp_path / f"day-{len(days)}.tar")
         here = {"gpus": [{"name": FAKE}], "gpu_count": 2, "driver": driver}
         done = three.capture(
             stale=True, wishes=Wishes(budget_s=budget_s), archive=days[-1], machine=lambda: here
         )
-        assert done == 0, three.printed
+        assert done == code, three.printed
 
     start = tmp_path / "start"
     archive.add([packed(three, tmp_path)], start)
     slice_(120.0, "1.2")
-    assert "left out, for they would not be done in time: two; --stale goes on" in three.printed
+    assert (
+        "left out, for they take longer than all of --budget (2 min): two (about 10 min); give more"
+        in three.printed
+    )
     assert plan.plan_of(store.load_set("mine")).names == ("two",)
-    slice_(30.0, "1.2")  # too short for anything: nothing is lost, nothing is made
+    slice_(30.0, "1.2", code=1)  # too short for anything: nothing is lost, nothing is made, and a loop ends
     assert plan.plan_of(store.load_set("mine")).names == ("two",) and not days.pop().exists()
     slice_(700.0, "1.3")
     captures = store.load_set("mine")

@@ -38,7 +38,7 @@ from labcode.analysis.timeline.transfers import host_memory
 from labcode.reports.columns import Floats
 from labcode.reports.marks import MEASURED
 from labcode.reports.report import TimelineReport
-from labcode.show import time_text
+from labcode.show import html_facts, html_table, number, time_text
 
 STARTS = ("label", "pid", "tid", "start_ns")
 TOO_FEW = "too few to judge"
@@ -116,6 +116,20 @@ class Comparison:
             )
         return tuple(lines)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the verdict in lines, and what changed."""
+        told = ["name", "verdict", "ratio", "ratio_low", "ratio_high"]
+        rows = [
+            (kind, str(name), str(verdict), _ratio_text(*ratios))
+            for kind, table in self.tables.items()
+            for name, verdict, *ratios in table.loc[table["verdict"].isin(_CHANGED), told].itertuples(
+                index=False, name=None
+            )
+        ]
+        heads = ("Kind", "Name", "Verdict", "After by before")
+        changed = html_table(heads, (False, False, False, True), rows[:_SHOWN]) if rows else ""
+        return html_facts(f"{self.before} → {self.after}", {}, (*self.warnings, *self.summary)) + changed
+
     def regressions(self, percent: float) -> pd.DataFrame:
         """What became slower by more than ``percent``, the whole interval above it; with a column kind."""
         limit = 1 + percent / 100
@@ -124,6 +138,10 @@ class Comparison:
         return found[["kind", *COLUMNS]].sort_values(
             ["total_after_ns", "name"], ascending=[False, True], ignore_index=True
         )
+
+
+def _ratio_text(ratio: float, low: float, high: float) -> str:
+    return "" if pd.isna(ratio) else f"{number(ratio)} ({number(low)} to {number(high)})"
 
 
 def compare(
@@ -179,6 +197,8 @@ def _table(
 
 
 _NONE: Floats = np.empty(0)
+_CHANGED = ("slower", "faster", "new", "vanished")
+_SHOWN = 20  # rows of what changed, in a notebook
 _MOST = float((1 << 63) - 1024)  # the largest sum that 63 bits hold
 
 

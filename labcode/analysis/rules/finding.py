@@ -7,6 +7,7 @@ from typing import Any, Generic, Literal, TypeVar
 import pandas as pd
 
 from labcode.errors import LabError
+from labcode.show import html_facts, html_table, percent
 
 Status = Literal["found", "not found", "could not judge", "failed"]
 Severity = Literal["", "info", "low", "medium", "high"]
@@ -102,6 +103,44 @@ class Verdict:
         if self.numerator is None or not self.denominator:
             return None
         return self.numerator / self.denominator
+
+    def _repr_html_(self) -> str:
+        told = {
+            "verdict": _named(self),
+            "measured": self.message,
+            "to gain": _gain(self),
+            "to try": self.advice,
+        }
+        return html_facts(self.title, {name: text for name, text in told.items() if text})
+
+
+class Verdicts(list[Verdict]):
+    """Verdicts in the order in which they are told; a notebook shows those found, and names the others."""
+
+    def _repr_html_(self) -> str:
+        found = [one for one in self if one.status == "found"]
+        rows = [(_named(one), one.title, one.message, _gain(one)) for one in found]
+        heads = ("Verdict", "What", "Measured", "To gain")
+        table = html_table(heads, (False,) * len(heads), rows) if rows else ""
+        others: dict[str, list[str]] = {}
+        for one in self:
+            if one.status != "found":
+                others.setdefault(one.status, []).append(one.rule)
+        lines = [f"{status}: {', '.join(rules)}" for status, rules in others.items()]
+        return table + html_facts(f"{len(found)} of {len(self)} found", {}, lines)
+
+
+def _named(verdict: Verdict) -> str:
+    return f"{verdict.rule} ({verdict.severity or verdict.status})"
+
+
+def _gain(verdict: Verdict) -> str:
+    """What mending it saves, as a share of what was judged; '' where nothing is to be saved."""
+    if verdict.gain is None:
+        return ""
+    if verdict.low is None or verdict.high is None:
+        return f"at most {percent(verdict.gain)}"
+    return f"{percent(verdict.gain)} ({percent(verdict.low)} to {percent(verdict.high)})"
 
 
 def rule(

@@ -7,10 +7,13 @@ and the last ones hold the events themselves. An event that reaches over the edg
 """
 
 import base64
+import contextlib
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -186,3 +189,22 @@ def packed(values: NDArray[Any]) -> str:
 def script(name: str, content: dict[str, Any]) -> str:
     """What a page loads: a call with the name of the tile and what it holds."""
     return f"labTile({json.dumps(name)},{json.dumps(content, separators=(',', ':'))});\n"
+
+
+def remove(folder: Path, *, but: Container[str] = ()) -> None:
+    """Take the tiles of an earlier page out of a folder, and the folder where nothing else is in it.
+
+    A tile is known by its name and by how it begins: what somebody else put there stays.
+    """
+    if not folder.is_dir() or folder.is_symlink():
+        return
+    for path in folder.iterdir():
+        ours = re.fullmatch(r"(index|\d+)\.js", path.name) and path.is_file() and not path.is_symlink()
+        if ours and path.name not in but:
+            begin = f"labTile({json.dumps(path.stem)},".encode("ascii")
+            with path.open("rb") as stream:
+                ours = stream.read(len(begin)) == begin
+            if ours:
+                path.unlink()
+    with contextlib.suppress(OSError):  # others' files lie in it, or the tiles of today
+        folder.rmdir()

@@ -25,6 +25,7 @@ from labcode.reports.kineto.names import thread_name
 from labcode.reports.kineto.open import RankTrace, open_ranks, trace_files
 from labcode.reports.kineto.ranks import Ranks
 from labcode.reports.marks import MEASURED, STEP
+from labcode.reports.shown import Shown
 
 _WHERE = ("start_ns", "end_ns", "pid", "device", "context", "stream", "correlation")
 
@@ -46,7 +47,7 @@ def open_trace(path: str | Path | Sequence[Path]) -> KinetoReport:
     return KinetoReport(shown, ranks, notes)
 
 
-class KinetoReport(Closing):
+class KinetoReport(Shown, Closing):
     """The traces of one run: one file, or one for each rank.
 
     ``path`` is what was opened, ``ranks`` the numbers of the ranks that are there, ``world_size`` how many

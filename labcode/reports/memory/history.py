@@ -17,6 +17,7 @@ import pandas as pd
 
 from labcode.errors import InputError
 from labcode.inputs import plain_file
+from labcode.reports.shown import Shown
 
 SCHEMA = 1
 ALLOCATE = "alloc"
@@ -62,7 +63,7 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, eq=False)
-class MemoryHistory:
+class MemoryHistory(Shown):
     """What the allocator did.
 
     ``events`` in the order of the file: t_us, action (PyTorch's word), addr, size (bytes), stream, stack (a

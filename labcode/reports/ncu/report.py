@@ -22,6 +22,7 @@ from labcode.ending import Closing
 from labcode.errors import InputError, LabError
 from labcode.reports.ncu.launch import Launch, Reading, RuleResult, Section, Value, launch_of, plain
 from labcode.reports.ncu.open import Extract, open_extract
+from labcode.reports.shown import Shown
 
 __all__ = [
     "LAUNCH_COLUMNS",
@@ -47,7 +48,7 @@ LAUNCH_COLUMNS = {
 }
 
 
-class NcuReport(Closing):
+class NcuReport(Shown, Closing):
     """An opened report: ``list`` has its launches in order; ``product_version`` is that of the ncu which
     wrote it, ``command`` its command line (without folders), ``files`` the source files it carries,
     ``warnings`` what there is to know before trusting it.

@@ -31,6 +31,7 @@ from labcode.reports.nsys.open import open_export
 from labcode.reports.nsys.schema import SchemaVersion
 from labcode.reports.nsys.source import Source
 from labcode.reports.nsys.sqlite import Coded
+from labcode.reports.shown import Shown
 
 _FRAME = ("start", "end", "globalPid", "deviceId", "contextId", "streamId", "correlationId")
 _WHERE = ("pid", "device", "context", "stream", "correlation")
@@ -48,7 +49,7 @@ def open_report(path: str | Path) -> NsysReport:
     return NsysReport(Source(open_export(Path(path))))
 
 
-class NsysReport(Closing):
+class NsysReport(Shown, Closing):
     """One open capture. Use it as a context manager, or let it go: it holds no lock on the file.
 
     ``path`` is the file that was opened, ``schema`` the version of its export schema, ``product_version``

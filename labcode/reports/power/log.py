@@ -16,6 +16,7 @@ import pandas as pd
 from labcode.errors import InputError
 from labcode.inputs import plain_file
 from labcode.reports.power.schema import COLUMNS, COMMAND, SCHEMA, VERSION, Device, Document
+from labcode.reports.shown import Shown
 
 Times = np.ndarray[Any, np.dtype[np.int64]]
 _LARGEST_TEXT = 1 << 30
@@ -47,7 +48,7 @@ class _Head(msgspec.Struct):
 
 
 @dataclass(frozen=True, eq=False)
-class PowerLog:
+class PowerLog(Shown):
     """What was measured of the GPUs of one run; times in ns of the log's own clock.
 
     ``devices``: device (as CUDA counts), nvml_index (as the machine does; Int64), name, digest (stands for

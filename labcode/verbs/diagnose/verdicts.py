@@ -17,7 +17,7 @@ from typing import Any, TextIO, TypeVar
 import pandas as pd
 
 from labcode import reports
-from labcode.analysis.rules.finding import CannotJudgeError, Rule, Verdict, verdict_of
+from labcode.analysis.rules.finding import CannotJudgeError, Rule, Verdict, Verdicts, verdict_of
 from labcode.analysis.rules.good import ID as GOOD
 from labcode.analysis.rules.good import good
 from labcode.analysis.rules.registry import (
@@ -53,7 +53,7 @@ def diagnose(
     broken: Sequence[BrokenPlugin] = (),
     *,
     window: str | None = None,
-) -> list[Verdict]:
+) -> Verdicts:
     """What each rule (by default every rule there is) says about a capture, a trace, a launch, a log, a run.
 
     Found ones first: causes, the largest gain first, then facts (severity 'info'); then failed ones, those
@@ -73,9 +73,7 @@ def diagnose(
     return judge(judged, rules, broken)
 
 
-def judge_all(
-    tables: Tables, rules: Sequence[Rule[Any]], broken: Sequence[BrokenPlugin] = ()
-) -> list[Verdict]:
+def judge_all(tables: Tables, rules: Sequence[Rule[Any]], broken: Sequence[BrokenPlugin] = ()) -> Verdicts:
     """What rules say about a timeline, and whether its steady state is good."""
     verdicts = judge(tables, rules, broken)
     return ranked([*verdicts, good(tables, verdicts)])
@@ -93,7 +91,7 @@ def applying(rules: Sequence[Rule[Any]], tables: Tables) -> list[Rule[Any]]:
     return [one for one in rules if one not in own]
 
 
-def judge(subject: S, rules: Sequence[Rule[S]], broken: Sequence[BrokenPlugin] = ()) -> list[Verdict]:
+def judge(subject: S, rules: Sequence[Rule[S]], broken: Sequence[BrokenPlugin] = ()) -> Verdicts:
     """What rules say about tables or a launch; see `diagnose`."""
     verdicts = [_judged(one, subject) for one in rules]
     verdicts += [
@@ -269,9 +267,9 @@ def _where(which: Rule[Any], error: BaseException) -> str:
     return f" ({Path(file).name}, line {line})" if line else ""
 
 
-def ranked(verdicts: Sequence[Verdict]) -> list[Verdict]:
+def ranked(verdicts: Sequence[Verdict]) -> Verdicts:
     """Verdicts in the order in which they are told; see `diagnose`."""
-    return sorted(verdicts, key=_rank)
+    return Verdicts(sorted(verdicts, key=_rank))
 
 
 def _rank(verdict: Verdict) -> tuple[int, float]:

@@ -334,6 +334,30 @@ def test_tiles_are_loaded_as_they_are_zoomed_and_searched(tab, beside):
     assert complaints(tab.events, "file:") == []
 
 
+def test_tiles_of_an_earlier_page_go_and_what_others_put_there_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(interactive, "MOST_EVENTS", 100)
+    monkeypatch.setattr(tiles, "LEAF", 100)
+    for name, count in (("many", 900), ("few", 150), ("none", 50)):
+        rows = [kernel(i * 1000, i * 1000 + 10, correlation=i) for i in range(count)]
+        make_export(tmp_path / f"{name}.sqlite", kernels=rows)
+    page, folder = tmp_path / "x.html", tmp_path / "x.tiles"
+    write_timeline(tmp_path / "many.sqlite", page, window="all")
+    before = {path.name for path in folder.iterdir()}
+    (folder / "notes.txt").write_text("mine")
+    (folder / "77.js").write_text("mine, too")
+    write_timeline(tmp_path / "few.sqlite", page, window="all")
+    after = {path.name for path in folder.iterdir()}
+    assert after < {*before, "notes.txt", "77.js"} and {"index.js", "notes.txt", "77.js"} <= after
+    assert len(data_of(page.read_text())["tiles"]["nodes"]) == len(after - {"notes.txt", "77.js"})
+    write_timeline(tmp_path / "none.sqlite", page, window="all")
+    assert {path.name for path in folder.iterdir()} == {"notes.txt", "77.js"}
+    for name in ("notes.txt", "77.js"):
+        (folder / name).rename(tmp_path / name)
+    (folder / "index.js").write_text(tiles.script("index", {}))
+    tiles.remove(folder)
+    assert not folder.exists()
+
+
 def test_a_page_without_its_tiles_says_so(opened, beside):
     tab = opened(beside.read_text())
     tab.evaluate("labTimeline.show(1000000, 1010000)")
