@@ -59,7 +59,7 @@ def _visit(translator: Any, node: interactive_frame) -> None:
     title = html(node["content"]["title"])
     translator.body.append(
         f'<div class="lab-interactive" data-src="{address}" data-title="{title}" '
-        f'data-height="{node["content"]["height"]}"><p class="lab-interactive-links">'
+        f'data-height="{node["content"]["height"]}" data-name="{node["content"]["name"]}"><p class="lab-interactive-links">'
         f'<a href="{address}" target="_blank" rel="noopener">Open {title} in a tab of its own</a></p></div>\n'
     )
     raise nodes.SkipNode
