@@ -143,8 +143,9 @@ def test_a_page_of_the_book_shows_it_also_when_nothing_is_executed_again(house: 
 
 def test_timelines_open_at_what_the_text_is_about_and_words_light_up_in_them() -> None:
     pages = [page for page in (REPOSITORY / "book").rglob("*.md") if "interactive_page(" in page.read_text()]
-    texts = {page.relative_to(REPOSITORY / "book").with_suffix("").as_posix(): page.read_text() for page in pages}
-    assert TIMELINES <= texts.keys()
+    names = [page.relative_to(REPOSITORY / "book").with_suffix("").as_posix() for page in pages]
+    texts = {name: page.read_text() for name, page in zip(names, pages, strict=True)}
+    assert set(names) >= TIMELINES
     silent = [name for name, text in texts.items() if "{seen}`" not in text]
     assert silent == [], "nothing in the text lights up in the timeline: {seen}`words <name>`"
     asked = {name: re.findall(r"interactive_page\((.*)\)", text) for name, text in texts.items()}
