@@ -144,6 +144,7 @@ latex_domain_indices = False
 latex_show_urls = "footnote"
 latex_elements = {
     "extraclassoptions": "openany",  # no empty pages before chapters
+    "figure_align": "H",  # where the text speaks of it; beside floats, long code runs off its page
     "preamble": r"""
 \makeatletter
 \AtBeginDocument{\spx@image@maxheight0.85\textheight} % below a tall figure its caption has room
