@@ -144,9 +144,17 @@ latex_domain_indices = False
 latex_show_urls = "footnote"
 latex_elements = {
     "extraclassoptions": "openany",  # no empty pages before chapters
+    "figure_align": "H",  # where the text speaks of it; beside floats, long code runs off its page
     "preamble": r"""
 \makeatletter
 \AtBeginDocument{\spx@image@maxheight0.85\textheight} % below a tall figure its caption has room
+\AtBeginDocument{\MakeRobust\hyperlink} % captions have citations
+\setlength{\tymin}{50pt} % of a column of a table, if its texts are as long
+% long names of counters and options may break in the narrow columns of tables, after _ and -
+\newcommand*{\labbreak}{\ifmmode\else\discretionary{}{}{}\fi}
+\DeclareRobustCommand{\_}{\textunderscore\labbreak}
+\pdfstringdefDisableCommands{\def\_{\textunderscore}}
+\renewcommand*{\sphinxhyphenininlineliteral}[1]{-\@ifnextchar\sphinxhyphen{}{\labbreak}}
 \makeatother
 """,
 }

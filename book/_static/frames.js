@@ -40,7 +40,8 @@
   document.querySelectorAll("[data-find]").forEach((name) => {
     const places = [...document.querySelectorAll(".lab-interactive")];
     const before = places.filter((one) => one.compareDocumentPosition(name) & Node.DOCUMENT_POSITION_FOLLOWING);
-    const place = before.at(-1) ?? places[0];
+    const named = places.find((one) => one.dataset.name === name.dataset.frame);
+    const place = named ?? before.at(-1) ?? places[0];
     if (!place) return;
     name.tabIndex = 0;
     name.role = "button";

@@ -1,13 +1,13 @@
 // The search of the book: the pages of search-index.js and a question in, pages in order out.
-// A word counts by how rare it is and by where it stands: in the title, in what other pages say where they link to
-// the page, in a heading, in the prose. Words of one group of synonyms stand for each other. No page is read twice:
+// A word counts by how rare it is and by where it stands: in the title, among the page's keywords, in what other pages
+// say where they link to the page, in a heading, in the prose. Words of one group of synonyms stand for each other. No page is read twice:
 // what each word occurs in is noted when the index comes.
 (function () {
   "use strict";
 
-  const PROSE = 0, HEADING = 1, SAID = 2; // fields
+  const PROSE = 0, HEADING = 1, SAID = 2, ASKED = 3; // fields
   const FIELDS = 4, LONGEST = 1 << 20; // of keys: (section · FIELDS + field) · LONGEST + position
-  const WEIGHT = { title: 7, said: 2.5, heading: 3, prose: 1 };
+  const WEIGHT = { title: 7, asked: 7, said: 2.5, heading: 3, prose: 1 };
   const SATURATION = 3;
   const SYNONYM = 0.7, SYNONYM_OF_NONE = 0.95, PREFIX = 0.6, TYPO = 0.6, PAIR = 0.5;
   const STOP = new Set(
@@ -100,6 +100,8 @@
       let place = 0;
       const texts = [...new Set(said.get(page.page) ?? [])];
       if (page.sections.length) for (const text of texts) place = note(first, SAID, text, place) + 5;
+      let next = 0;
+      for (const text of data.keywords?.[page.page] ?? []) next = note(first, ASKED, text, next) + 5;
       const named = 0.6 + 0.8 / Math.max(asWritten(page.title).filter((word) => !STOP.has(word.toLowerCase())).length, 1);
       return { ...page, first, named, said: 1 + place / 40, length: page.sections.reduce((sum, _, i) => sum + sections[first + i].length, 0) };
     });
@@ -124,7 +126,7 @@
       for (const key of occurrences(phrase)) {
         const place = Math.floor(key / LONGEST);
         const section = Math.floor(place / FIELDS);
-        if (!inSections.has(section)) inSections.set(section, [0, 0, 0]);
+        if (!inSections.has(section)) inSections.set(section, [0, 0, 0, 0]);
         inSections.get(section)[place % FIELDS] += 1;
       }
       return inSections;
@@ -208,12 +210,13 @@
           const worth = rarity(where.size) * weight * concept.weight;
           value = Math.max(value, worth);
           const byPage = new Map();
-          for (const [number, [prose, heading, told]] of where) {
+          for (const [number, [prose, heading, told, keyword]] of where) {
             const section = sections[number];
             const page = pages[section.page];
-            const sum = byPage.get(section.page) ?? { title: 0, heading: 0, said: 0, prose: 0 };
+            const sum = byPage.get(section.page) ?? { title: 0, asked: 0, heading: 0, said: 0, prose: 0 };
             sum[section.first ? "title" : "heading"] += heading;
             sum.said += told;
+            sum.asked += keyword;
             sum.prose += prose;
             byPage.set(section.page, sum);
             const tf = WEIGHT.heading * heading + (WEIGHT.prose * prose) / (0.4 + (0.6 * section.length) / meanSection);
@@ -224,6 +227,7 @@
             const page = pages[number];
             const tf =
               WEIGHT.title * page.named * Math.min(sum.title, 1) +
+              WEIGHT.asked * Math.min(sum.asked, 1) +
               WEIGHT.heading * Math.min(sum.heading, 3) +
               (WEIGHT.said * sum.said) / Math.sqrt(page.said) +
               (WEIGHT.prose * sum.prose) / (0.4 + (0.6 * page.length) / meanPage);

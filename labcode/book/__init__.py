@@ -21,6 +21,7 @@ from labcode.book.pages import (
     recorded,
     trace,
     traced,
+    unrecorded,
 )
 from labcode.book.tables import table
 from labcode.book.values import value
@@ -43,5 +44,6 @@ __all__ = [
     "table",
     "trace",
     "traced",
+    "unrecorded",
     "value",
 ]

@@ -4,8 +4,9 @@
 `labcode.analysis.arithmetic`; the cell gives what it starts from, from data sheets and captures.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from labcode.analysis.arithmetic import CALCULATORS
 from labcode.book import display
@@ -188,10 +189,13 @@ SHOWN = {
 }
 
 
-def calculator(kind: str, presets: Mapping[str, Mapping[str, float]]) -> None:
+def calculator(
+    kind: str, presets: Mapping[str, Mapping[str, float]], *, unmeasured: Sequence[str] = ()
+) -> None:
     """Show a calculator with sliders; ``presets``: what to start from, by name, the first one first.
 
-    A preset names every input, within its range; ``ValueError`` for another one.
+    A preset names every input, within its range; ``ValueError`` for another one. ``unmeasured`` are GPUs of
+    this book that none is from, for want of a capture (`labcode.book.unrecorded`): readers are told.
     """
     one = SHOWN[kind]
     for name, values in presets.items():
@@ -203,18 +207,21 @@ def calculator(kind: str, presets: Mapping[str, Mapping[str, float]]) -> None:
     if not presets:
         raise ValueError(f"book.calculator({kind!r}): nothing to start from")
     first = {name: {key: float(f"{value:.4g}") for key, value in of.items()} for name, of in presets.items()}
-    data = asdict(one) | {"kind": kind, "presets": first}
+    data = asdict(one) | {"kind": kind, "presets": first, "unmeasured": list(unmeasured)}
     answers = CALCULATORS[kind](next(iter(first.values())))
     plain = "; ".join(f"{out.label} {answers[out.key]:.3g} {out.unit}".strip() for out in one.outputs)
     content = {"title": one.title, "html": as_html(data), "plain": f"{one.title} {one.formula}."}
     display.show({display.CALCULATOR_MIME: content, "text/plain": f"{one.title} {plain}"})
 
 
-def as_html(data: Mapping[str, object]) -> str:
+def as_html(data: Mapping[str, Any]) -> str:
     """The container that ``calculators.js`` fills."""
+    others = " and ".join(data["unmeasured"])
+    told = f'<p class="lab-calculator-formula">Not measured on the {html(others)}.</p>' if others else ""
     return (
         f'<div class="lab-calculator"><script type="application/json">{page_data(data)}</script>'
         f'<p class="lab-calculator-title">{html(str(data["title"]))}</p>'
         f'<p class="lab-calculator-formula">{html(str(data["formula"]))}</p>'
+        f"{told}"
         f"<noscript><p>{WITHOUT_SCRIPTS}</p></noscript></div>"
     )

@@ -124,6 +124,14 @@ def recorded(experiment: str, run: str, clean: bool = False) -> dict[str, dict[s
     return {gpu: captures.record(experiment, run, clean=clean) for gpu, captures in sets}
 
 
+def unrecorded(experiment: str, run: str) -> list[str]:
+    """The GPUs of the sets at hand that hold other experiments and not this run, by short name."""
+    held = _everywhere(experiment, run)
+    sets = [store.load_set(name) for name in store.list_sets()]
+    others = {gpu_label(m) for one in sets if one not in held.values() for m in one.machines.values()}
+    return sorted(others - {name.partition(" (")[0] for name in held})
+
+
 def traced(experiment: str, run: str) -> dict[str, NsysReport]:
     """A run's Nsight Systems report on every machine whose traces are at hand, as `metered` has them."""
     from labcode.reports.nsys.report import open_report

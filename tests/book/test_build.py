@@ -486,7 +486,10 @@ def test_without_sphinx_the_command_says_what_to_install(house, monkeypatch):
 def test_on_paper_folded_code_and_downloads_are_left_out(house):
     folded = PAGE.replace("```{code-cell} python\n", "```{code-cell} python\n:tags: [hide-input]\n")
     checks = "\n```{code-cell} python\n:tags: [hide-cell]\nmore_code = time\n```\n"
-    write_page(house, "page", folded + checks + "\n```{code-cell} python\nshown_code = time\n```\n")
+    rows = "".join(f"| {n} | a step |\n" for n in range(20))
+    long, short = (f"\n| row | what |\n|---|---|\n{some}\n" for some in (rows, rows[:30]))
+    shown = "\n```{code-cell} python\nshown_code = time\n```\n"
+    write_page(house, "page", folded + checks + shown + long + short)
     out = house / "_build"
     assert run_sphinx(house, "latex", house / "book", out / "latex", out / "doctrees", strict=False) == 0
     text = (out / "latex" / "profiling-lab.tex").read_text(encoding="utf-8")
@@ -494,6 +497,7 @@ def test_on_paper_folded_code_and_downloads_are_left_out(house):
     assert "shown\\PYGZus{}code" in text
     assert text.count(r"\begin{sphinxVerbatim}") == 1  # the cell that is not folded
     assert "measuring/record.json" not in text
+    assert text.count(r"\begin{longtable}") == text.count(r"\begin{longtable}{\X{4}{10}\X{6}{10}}") == 1
 
 
 def test_a_page_shows_eight_claims_and_has_switches_for_what_it_folds(house):

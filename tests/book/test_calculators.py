@@ -13,6 +13,7 @@ import pytest
 from labcode.analysis.arithmetic import CALCULATORS
 from labcode.book import calculators, display
 from labcode.book.calculators import SHOWN, Input
+from labcode.book.pages import recorded, unrecorded
 
 HERE = Path(__file__).resolve().parent
 SCRIPT = HERE.parents[1] / "book" / "_static" / "calculators.js"
@@ -79,6 +80,22 @@ def test_a_calculator_starts_from_what_the_page_gives(monkeypatch: pytest.Monkey
     data = json.loads(re.findall(r'<script type="application/json">(.*?)</script>', content["html"])[0])
     assert list(data["presets"]) == ["H200", "H100"] and data["presets"]["H200"]["peak"] == 67.0
     assert "attainable 4.8 TFLOP/s" in shown[0]["text/plain"] and "<noscript>" in content["html"]
+
+
+def test_a_calculator_tells_which_gpu_it_has_nothing_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[dict] = []
+    monkeypatch.setattr(display, "show", shown.append)
+    calculators.calculator("roofline", {"H200": ROOF}, unmeasured=["H100"])
+    calculators.calculator("roofline", {"H200": ROOF})
+    said = ["Not measured on the H100." in one[display.CALCULATOR_MIME]["html"] for one in shown]
+    assert said == [True, False]
+
+
+def test_what_one_set_lacks_is_known_by_its_gpu() -> None:
+    assert unrecorded("ceilings", "record") == []
+    lacks = unrecorded("scaling_collectives", "sweep")
+    assert lacks == [] or lacks == ["H100"]
+    assert set(recorded("scaling_collectives", "sweep")) | set(lacks) == {"H100", "H200"}
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,16 @@ from tests.book.test_build import HEADER, INDEX, REPOSITORY, house, html, write_
 __all__ = ["house"]
 pytestmark = pytest.mark.filterwarnings("ignore:.*HandleFootnoteTransform")
 ALT = "Two bars, the second one twice as high."
+TIMELINES = {
+    "index",
+    "lm/timing",
+    "nsys/kernel-overlap",
+    "nsys/memory-timeline",
+    "nsys/multi-gpu",
+    "nsys/patterns",
+    "nsys/timeline-basics",
+    "serving/bottlenecks",
+}
 PAGE = (
     HEADER
     + """# A page
@@ -44,7 +54,7 @@ book.interactive(
 )
 ```
 
-It is {seen}`load` that takes the time, {seen}`all of it <main>`.
+It is {seen}`load` that takes the time, {seen}`all of it <main>`, in {seen}`that picture <main @ loading>`.
 """
 )
 
@@ -110,6 +120,7 @@ def test_a_page_of_the_book_shows_it_also_when_nothing_is_executed_again(house: 
     assert file.is_file() and len(list(file.parent.glob("bokeh-*.js"))) == 1
     assert 'data-title="The &quot;loading&quot; of files"' in text and "<iframe" not in text
     assert '<span class="lab-seen" data-find="load"><code' in text and 'data-find="main">all of it<' in text
+    assert 'data-name="loading"' in text and 'data-find="main" data-frame="loading">that picture<' in text
     assert "lab-interactive-still" in text and "An empty figure that stands" in text
 
     # incremental: another page changes, this one is neither executed nor written
@@ -128,6 +139,22 @@ def test_a_page_of_the_book_shows_it_also_when_nothing_is_executed_again(house: 
     shutil.rmtree(house / "_build" / "jupyter_execute", ignore_errors=True)
     assert build(None, "html") == 0
     assert file.is_file() and address in html(house, "part/page")
+
+
+def test_timelines_open_at_what_the_text_is_about_and_words_light_up_in_them() -> None:
+    pages = [page for page in (REPOSITORY / "book").rglob("*.md") if "interactive_page(" in page.read_text()]
+    names = [page.relative_to(REPOSITORY / "book").with_suffix("").as_posix() for page in pages]
+    texts = {name: page.read_text() for name, page in zip(names, pages, strict=True)}
+    assert set(names) >= TIMELINES
+    silent = [name for name, text in texts.items() if "{seen}`" not in text]
+    assert silent == [], "nothing in the text lights up in the timeline: {seen}`words <name>`"
+    asked = {name: re.findall(r"interactive_page\((.*)\)", text) for name, text in texts.items()}
+    whole = [name for name in TIMELINES for call in asked[name] if not re.search("view=|window=", call)]
+    assert whole == [], "say at what the timeline opens"
+    for name, text in texts.items():
+        frames = re.findall(r"{seen}`[^`]* @ ([^>`]+)>`", text)
+        drawn = re.findall(r'name=f?"([a-z0-9-]+)', text)
+        assert all(any(frame.startswith(one) for one in drawn) for frame in frames), (name, frames)
 
 
 def test_in_a_browser_the_frame_opens_when_asked_for_and_follows_the_page(house: Path, tab: Browser) -> None:

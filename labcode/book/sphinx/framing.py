@@ -56,10 +56,10 @@ def _visit(translator: Any, node: interactive_frame) -> None:
     builder = translator.builder
     file = write_page(Path(builder.outdir) / FOLDER, node["content"])
     address = "../" * builder.current_docname.count("/") + f"{FOLDER}/{file}"
-    title = html(node["content"]["title"])
+    title, name = html(node["content"]["title"]), node["content"]["name"]
     translator.body.append(
         f'<div class="lab-interactive" data-src="{address}" data-title="{title}" '
-        f'data-height="{node["content"]["height"]}"><p class="lab-interactive-links">'
+        f'data-height="{node["content"]["height"]}" data-name="{name}"><p class="lab-interactive-links">'
         f'<a href="{address}" target="_blank" rel="noopener">Open {title} in a tab of its own</a></p></div>\n'
     )
     raise nodes.SkipNode

@@ -39,11 +39,12 @@ class place_link(nodes.inline):  # noqa: N801 (docutils names node classes in lo
 
 
 class seen_name(nodes.inline):  # noqa: N801
-    """Words that an interactive timeline of its page shows; its attribute ``find`` is what to look for."""
+    """Words that an interactive timeline of its page shows: ``find`` is what to look for, ``frame`` where."""
 
 
 def _visit_seen(translator: Any, node: seen_name) -> None:
-    translator.body.append(f'<span class="lab-seen" data-find="{html(node["find"])}">')
+    frame = f' data-frame="{html(node["frame"])}"' if node["frame"] else ""
+    translator.body.append(f'<span class="lab-seen" data-find="{html(node["find"])}"{frame}>')
 
 
 def _depart_seen(translator: Any, node: seen_name) -> None:
@@ -115,11 +116,15 @@ class CaptureRole(SphinxRole):
 
 
 class SeenRole(SphinxRole):
-    """A range or kernel in the interactive timeline before it; or words for it, as ``words <name>``."""
+    """A range or kernel in the interactive timeline before it; or words for it, as ``words <name>``.
+
+    Where a page has several, ``words <name @ timeline>`` says in which one.
+    """
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """The name as code, or the words."""
         words, _, name = self.text.removesuffix(">").partition(" <")
-        made = seen_name(find=name or words)
+        name, _, frame = name.partition(" @ ")
+        made = seen_name(find=name or words, frame=frame)
         made += nodes.Text(words) if name else nodes.literal(text=words)
         return [made], []

@@ -1,7 +1,8 @@
 """What the search of the book reads: resolved doctrees in, one script with the prose of all pages out.
 
 A page is its title and its sections: heading, anchor, prose; code, claims and computed tables are left out.
-What other pages say where they link to it counts as well. Ranking is done in the browser
+What other pages say where they link to it counts as well, and so do the words that readers
+would type for what it answers (``book/search-words.toml``). Ranking is done in the browser
 (``book/_static/search.js``), which loads the script when somebody searches: as a script, so that this also
 works from disk.
 """
@@ -108,9 +109,13 @@ def page_of(name: str, doctree: nodes.document) -> Page:
 
 
 def index_script(pages: Iterable[Page], words: Path) -> str:
-    """The script that hands all pages, and the synonyms of a file, to the search."""
-    synonyms = tomllib.loads(words.read_text(encoding="utf-8"))["synonyms"] if words.is_file() else []
-    data = {"synonyms": synonyms, "pages": sorted(pages, key=lambda page: page["page"])}
+    """The script that hands all pages, and the synonyms and keywords of a file, to the search."""
+    given = tomllib.loads(words.read_text(encoding="utf-8")) if words.is_file() else {}
+    data = {
+        "synonyms": given.get("synonyms", []),
+        "keywords": given.get("keywords", {}),
+        "pages": sorted(pages, key=lambda page: page["page"]),
+    }
     return f"{_CALL}{json.dumps(data, ensure_ascii=False, separators=(',', ':'))});\n"
 
 
