@@ -14,10 +14,14 @@ Of captures a solution imports inside of ``answers``: a starter is cut without o
 """
 
 import difflib
+import gzip
+import hashlib
+import lzma
 import math
 import re
 import textwrap
 import tomllib
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +41,7 @@ _SCALES = {
     1e9: "a factor of 1,000,000,000: check the unit",
     100.0: "a factor of 100: a share, or percent?",
 }
+_OF_THE_BOOK = "that one came with the book: record it yourself"
 _NEAR = 4  # times the tolerance: read off too roughly,
 _ROUGHLY = 0.15  # if it is no more than so much beside the right one, or twice the tolerance
 
@@ -475,6 +480,9 @@ class Sheet:
             answers = self.answers()
         except LabError as error:
             return Verdict("not run", f"not run: {error}")
+        for key, right in answers.right.items():
+            if folder is not None and isinstance(right, Recordings) and _alike(Path(given[key]), right.model):
+                return Verdict("failed", f"{key}: {_OF_THE_BOOK}")
         return self._judged(given, answers)
 
     def _judged(self, given: Mapping[str, Any], answers: Answers) -> Verdict:
@@ -552,10 +560,27 @@ def _not_own(folder: Path, file: Path) -> str:
     if place.is_relative_to((repository_root() / "captures").resolve()) or sealed.root(
         repository_root()
     ).resolve() in (place.parents):
-        return "that one came with the book: record it yourself"
+        return _OF_THE_BOOK
     if jail.current() is not None and (file.is_symlink() or not place.is_relative_to(folder.resolve())):
         return f"{file.name} lies elsewhere: hand it in beside the sheet"
     return ""
+
+
+def _alike(file: Path, other: Path) -> bool:
+    """Whether two files hold the same, packed or not."""
+    try:
+        return file.is_file() and other.is_file() and _unpacked(file) == _unpacked(other)
+    except (OSError, EOFError, lzma.LZMAError, zlib.error):
+        return False
+
+
+def _unpacked(file: Path) -> bytes:
+    """The digest of what a file holds, by its first bytes packed by gzip, xz, or not at all."""
+    with file.open("rb") as begins:
+        magic = begins.read(6)
+    openers = {b"\x1f\x8b": gzip.open, b"\xfd7": lzma.open}
+    with openers.get(magic[:2], open)(file, "rb") as content:
+        return hashlib.file_digest(content, "sha256").digest()
 
 
 def _gave(question: Question, value: Any, given: Any, right: Any) -> bool:

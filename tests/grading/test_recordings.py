@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import lzma
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from tests.support import exports, stacks
 
 NSYS, NCU, TORCH = "serving-ex30b", "serving-ex31b", "serving-ex32b"
 CAPTURES = ROOT / "captures" / "h200"
+MADE = {NSYS: "sqlite", NCU: "ncu-rep", TORCH: "trace.json"}
 
 
 def checks(short: str) -> tuple[sheet.Check, ...]:
@@ -199,6 +201,58 @@ def test_a_recording_of_the_book_or_from_elsewhere_is_not_taken(
     assert grade.grade(exercise, one, file).status == "passed"
     file.write_text('recording = "../elsewhere.sqlite"\n', encoding="utf-8")
     assert "elsewhere.sqlite lies elsewhere" in grade.grade(exercise, one, file).headline
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_copy_of_the_books_recording_is_not_ones_own(tmp_path: Path, packed: bool) -> None:
+    exercise, one = part(NCU)
+    model = CAPTURES / "ncu_paged_decode" / "steps.ncu-rep.xz"
+    copy = tmp_path / ("mine.ncu-rep.xz" if packed else "mine.ncu-rep")
+    copy.write_bytes(model.read_bytes() if packed else lzma.decompress(model.read_bytes()))
+    (tmp_path / one.file).write_text(f'recording = "{copy.name}"\n', encoding="utf-8")
+    found = grade.grade(exercise, one, tmp_path / one.file)
+    assert (found.status, found.headline) == (
+        "failed",
+        "recording: that one came with the book: record it yourself",
+    )
+
+
+def spoiled(kind: str, content: bytes) -> bytes:
+    return {"empty": b"", "cut": content[: len(content) // 2], "another": b"a note, no recording\n" * 40}[
+        kind
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("empty", {NSYS: "empty; the export was interrupted", NCU: "empty; the profiling run was interrupted",
+                   TORCH: "empty; record the trace again"}),
+        ("cut", {NSYS: "cannot be unpacked", NCU: "cannot be unpacked", TORCH: "the trace breaks off"}),
+        ("another", {NSYS: "not an nsys export", NCU: "not a report of Nsight Compute",
+                     TORCH: "no trace of torch.profiler"}),
+    ],
+)  # fmt: skip
+def test_a_spoiled_recording_is_told_so(tmp_path: Path, kind: str, said: Mapping[str, str]) -> None:
+    """Empty, broken off, or something else: a readable reason each."""
+    for short, words in said.items():
+        exercise, one = part(short)
+        model = sheet.read(ROOT / "solutions", exercise, one).answers().right["recording"].model
+        name = f"mine{''.join(model.suffixes)}" if kind != "another" else f"mine.{MADE[short]}"
+        (tmp_path / name).write_bytes(spoiled(kind, model.read_bytes()))
+        (tmp_path / one.file).write_text(f'recording = "{name}"\n', encoding="utf-8")
+        found = grade.grade(exercise, one, tmp_path / one.file)
+        assert found.status == "failed" and words in " ".join(found.details), (short, found)
+
+
+def test_another_tools_recording_is_told_so(tmp_path: Path) -> None:
+    exercise, one = part(TORCH)
+    trace(tmp_path / "x.trace.json.gz", without="kernel")  # of a program that ran on the CPU
+    (tmp_path / one.file).write_text('recording = "x.trace.json.gz"\n', encoding="utf-8")
+    assert "no kernel in it" in " ".join(grade.grade(exercise, one, tmp_path / one.file).details)
+    (tmp_path / one.file).write_text('recording = "x.nsys-rep"\n', encoding="utf-8")
+    (tmp_path / "x.nsys-rep").write_bytes(b"a report of nsys")
+    assert "x.nsys-rep" in " ".join(grade.grade(exercise, one, tmp_path / one.file).details)
 
 
 def test_what_is_no_recording_is_told(tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ def _scenes(rng: Rng) -> dict[str, Row]:
         "a strip of sums": _launch(rng, 2.5, 1.75, 3.5, 1.25),
         "banks that are asked in turn": _launch(rng, 16, 5, 1.25, 0.5),
         "words, and waiting": _launch(rng, 16, 3, 1.75, 0.75),
+        "waiting for both, a little": _launch(rng, 16, 3, 0.75, 0.75),
         "waiting at barriers only": _launch(rng, 16, 3, 0.125, 1.5),
         "two buffers": _launch(rng, 16, 3, 0.125, 0.5),
         "hardly any waiting": _launch(rng, 21, 3.5, 0.0625, 0.03125),

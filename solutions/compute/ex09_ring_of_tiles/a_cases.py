@@ -80,6 +80,7 @@ def cases(rng: Rng) -> list[Case]:
             "requests set the pace": (some(20, 30), some(60, 80), some(200, 500), some(20, 40)),
             "exactly enough": (some(20, 30), 10, 90, 30),
             "one slot less is a little later": (4, 30, 85, 20),
+            "a latency that leaves room for a matmul": (30, 20, 85, 10),
             "latency far beyond all": (some(6, 10), some(5, 10), some(2000, 3000), some(20, 40)),
         }.items()
     ]

@@ -34,6 +34,10 @@ def _logs(rng: Rng) -> dict[str, tuple[pd.DataFrame, int, int]]:
     ):
         one = log(phase)
         made[name] = one, energy.at_ms(one, begin), energy.at_ms(one, end)
+    late = log(0)
+    unseen = late["t_ns"].between(energy.at_ms(late, 701), energy.at_ms(late, 1299))
+    late = late[~unseen].reset_index(drop=True)
+    made["some updates not seen"] = late, energy.at_ms(late, 390), energy.at_ms(late, 2610)
     little = log(0, most_w=10)
     made["hardly any power"] = little, energy.at_ms(little, 610), energy.at_ms(little, 2610)
     return made

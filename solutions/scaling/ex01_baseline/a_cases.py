@@ -32,6 +32,10 @@ def _runs(rng: Rng) -> dict[str, tuple[list[float], float]]:
         "noise": ([3 * base, 2 * base, *noise], 0.25),
         "steady, but not even": ([base, base, base, base, 1.25 * base], 0.25),
         "one of the last half far off": ([base] * 5 + [base, 4 * base, base, base, base], 0.25),
+        "an even number of steps, two in the middle": (
+            [*[1.25 * base] * 4, base, 1.5 * base, base, 1.5 * base],
+            0.25,
+        ),
         "no tolerance": ([base + 1, base, base, base], 0.0),
     }
 

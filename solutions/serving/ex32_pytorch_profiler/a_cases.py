@@ -34,6 +34,7 @@ def _rows(rng: Rng, listed: list[tuple[str, int, float]]) -> pd.DataFrame:
 
 def cases(rng: Rng) -> list[Case]:
     """One that has it all, shares just reached, equal ones, operators of the CPU alone."""
+    alike = [(f"aten::op{k:02d}", 1, float(8 + k % 3)) for k in range(64)]  # a sort may exchange equal ones
     many = [(f"aten::op{k}", int(rng.integers(1, 60)), float(rng.integers(1, 4000))) for k in range(9)]
     return [
         *_asked("many", _rows(rng, many), 0.8, 40.0),
@@ -48,6 +49,7 @@ def cases(rng: Rng) -> list[Case]:
         *_asked(
             "three small ones", _rows(rng, [("k", 64, 64.0), ("z", 32, 48.0), ("a", 32, 16.0)]), 1.0, 2.0
         ),
+        *_asked("many equal ones", _rows(rng, alike), 0.7, 9.5),
         *_asked("on the CPU alone", _rows(rng, [("a", 3, 0.0), ("b", 4, 0.0)]), 0.9, 5.0),
         *_asked("none", _rows(rng, []), 0.9, 5.0),
     ]

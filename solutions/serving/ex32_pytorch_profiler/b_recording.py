@@ -34,6 +34,11 @@ def stepped(report: Any) -> bool:
 
 CHECKS = (
     Check(
+        "the trace breaks off: let the profiler end (leave its `with` block), export it, and copy all of it",
+        lambda r: bool(r.complete),
+        "cut off",
+    ),
+    Check(
         "no kernel in it: record ProfilerActivity.CUDA, too",
         lambda r: len(r.kernels()) > 0,
         "the CPU alone",

@@ -1,0 +1,64 @@
+"""Detective compute-ex54: which cut for which shape?
+
+captures/h100/stream_k_bench/all.json: one matmul kernel with tiles of 128 × 256 on an H100 (132
+multiprocessors, a tile on each at a time), on seven shapes. `whole` leaves tiles whole, `split` cuts each
+along k, `stream_k` cuts all of them as one line, `hybrid` only what does not fill a wave.
+"""
+
+from labcode.grading.sheet import Answers, Count, Misreading, Number, Share, Word
+
+STEPS = ("whole", "split", "cluster", "stream_k", "hybrid", "pair", "both")
+QUESTIONS = (
+    Count("tiles", "tail: tiles of 128 × 256 that cover C"),
+    Share("filled", "tail: the share of two waves' places that these tiles fill", by=0.01),
+    Word("thin", "the fastest step of thin_16", words=STEPS),
+    Number("gain", "tail: how many times as fast `both` is as `whole`", within=0.02),
+    Number("square", "square: how many times as long `split` takes as `whole`", within=0.02),
+)
+
+
+def answers() -> Answers:
+    """The right answers, from the capture."""
+    from labcode.grading import opened
+
+    record = opened.record("h100", "stream_k_bench", "all")
+    shapes, results = record["parameters"]["shapes"], record["results"]
+
+    def us(shape: str, step: str) -> float:
+        return float(results[shape][f"{step}_us"])
+
+    def tiles(shape: str, height: int = 128, width: int = 256) -> int:
+        m, n, _ = shapes[shape]
+        return -(-m // height) * -(-n // width)
+
+    fastest = min(STEPS, key=lambda step: us("thin_16", step))
+    slower = {
+        "whole": "whole tiles leave most multiprocessors without any: 16 tiles on 132",
+        "cluster": "the blocks of a cluster have to be on at once, and wait for one another",
+        "stream_k": "a line over all tiles gives blocks pieces of two tiles each: more to add up",
+        "hybrid": "without a full wave all of it is left over: it does what stream_k does",
+        "pair": "a pair of blocks shares B: still 16 tiles",
+        "both": "that is second: its pieces reach over the ends of tiles",
+    }
+    count, gain, square = tiles("tail"), us("tail", "whole") / us("tail", "both"), us("square", "split")
+    return Answers(
+        {
+            "tiles": count,
+            "filled": count / (2 * 132),
+            "thin": fastest,
+            "gain": gain,
+            "square": square / us("square", "whole"),
+        },
+        [
+            Misreading("tiles are 128 high and 256 wide", {"tiles": tiles("tail", 256, 128) + 1}),
+            Misreading("a tile has 128 × 256 elements, not 128 × 128", {"tiles": tiles("tail", 128, 128)}),
+            Misreading(
+                "that is the share of one wave that the last one fills", {"filled": (count - 132) / 132}
+            ),
+            *(Misreading(says, {"thin": step}) for step, says in slower.items()),
+            Misreading("the other way round", {"gain": 1 / gain}),
+            Misreading("that is over cuBLAS", {"gain": us("tail", "cublas") / us("tail", "both")}),
+            Misreading("the other way round", {"square": us("square", "whole") / square}),
+        ],
+        ["cut what does not fill a wave, and leave alone what does"],
+    )

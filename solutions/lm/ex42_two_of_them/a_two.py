@@ -1,0 +1,55 @@
+"""Detective lm-ex42: a second GPU for the Llama.
+
+captures/h200/llama_training/record.json: training of a Llama of 8 B parameters on one H200, way by way.
+captures/h200/llama_two/record.json: the same on two, sharded by FSDP2; windows count the tokens of both.
+"""
+
+from labcode.grading.sheet import Answers, Misreading, Number, Share, Word
+
+QUESTIONS = (
+    Number("rate", "two GPUs, `compiled`: tokens per second of both together", unit="tokens/s", within=0.02),
+    Number("faster", "how many times that rate is the rate of `stay`", within=0.01),
+    Share("kept", "tokens per second and GPU: `stay` on two over `flex` of llama_training, on one", by=0.02),
+    Number("memory", "two GPUs, `stay`: the peak memory of a GPU", unit="GB", within=0.02),
+    Word(
+        "changed",
+        "what `bf16` changes against `compiled`",
+        words=("bytes of gradients", "precision of matmuls", "where weights stay", "the optimizer"),
+    ),
+)
+
+
+def answers() -> Answers:
+    """The right answers, from the capture."""
+    from labcode.grading import opened
+
+    two, one = (opened.record("h200", run, "record")["results"] for run in ("llama_two", "llama_training"))
+
+    def rate(results: dict[str, dict[str, dict[str, float]]], way: str) -> float:
+        window = results["windows"][way]
+        return 1e9 * window["tokens"] / (window["end_ns"] - window["begin_ns"])
+
+    compiled, stay, alone = rate(two, "compiled"), rate(two, "stay"), rate(one, "flex")
+    gib = two["ways"]["stay"]["peak_bytes"] / 2**30
+    return Answers(
+        {
+            "rate": compiled,
+            "faster": stay / compiled,
+            "kept": stay / (2 * alone),
+            "memory": two["ways"]["stay"]["peak_bytes"] / 1e9,
+            "changed": "bytes of gradients",
+        },
+        [
+            Misreading("that is one of the two", {"rate": compiled / 2}),
+            Misreading("that is `stay`", {"rate": stay}),
+            Misreading("that is bf16", {"faster": rate(two, "bf16") / compiled}),
+            Misreading("the other way round", {"faster": compiled / stay}),
+            Misreading("that is `compiled` on two", {"kept": compiled / (2 * alone)}),
+            Misreading("that is GiB", {"memory": gib}),
+            Misreading("that is both together", {"memory": 2 * two["ways"]["stay"]["peak_bytes"] / 1e9}),
+            Misreading("matmuls are in bf16 in both", {"changed": "precision of matmuls"}),
+            Misreading("that is the next change, `stay`", {"changed": "where weights stay"}),
+            Misreading("that is the same in all three", {"changed": "the optimizer"}),
+        ],
+        ["two GPUs hold what one cannot, and each is a little slower for it"],
+    )
