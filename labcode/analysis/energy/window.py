@@ -279,8 +279,10 @@ def idle_power(log: PowerReport, curve: Curve) -> tuple[float, float]:
     return curve.power_j(begin, end) / ((end - begin) / 1e9), float(watts.max() - watts.min()) / 2
 
 
-def windows(log: PowerReport) -> pd.DataFrame:
+def windows(log: PowerReport, most: int | None = None) -> pd.DataFrame:
     """The energy of every window of a log, of the whole log where it has none: columns are `COLUMNS`.
+
+    With ``most``, of more windows than that the longest ones.
 
     A row for each window, instance (from 0, of a name) and device; times in ns, energies in J, powers in W.
     ``disagreement`` is the integral's share above the counter; ``verdict`` says what speaks against a row.
@@ -293,8 +295,12 @@ def windows(log: PowerReport) -> pd.DataFrame:
     }
     rows = []
     seen: dict[str, int] = {}
-    for name, begin, end in named:
+    longest = sorted(range(len(named)), key=lambda place: named[place][1] - named[place][2])
+    judged = set(longest[:most])
+    for place, (name, begin, end) in enumerate(named):
         instance = seen[name] = seen.get(name, -1) + 1
+        if place not in judged:
+            continue
         for device, (curve, idle_w, idle_error_w) in curves.items():
             one = curve.energy(begin, end, idle_w=idle_w, idle_error_w=idle_error_w)
             rows.append((name, instance, device, begin, end, one))
