@@ -20,6 +20,7 @@ from labcode.reports.power.schema import IDLE, REASONS
 from labcode.reports.report import PowerReport
 
 FEW_UPDATES = 10  # below, an energy is flagged
+MOST_WINDOWS = 20_000  # that are judged and listed, the longest of them
 LEAST_UPDATES = 3  # below, none is given
 _STANDING_S = 5.0  # so long no counter takes for its updates
 DISAGREEMENT = 0.05  # of the energy: above, and above the error bar, it is told

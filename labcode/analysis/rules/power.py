@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.energy import reports, sensor
-from labcode.analysis.energy.window import DISAGREEMENT, FEW_UPDATES, windows
+from labcode.analysis.energy.window import DISAGREEMENT, FEW_UPDATES, MOST_WINDOWS, windows
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.tables import top
 from labcode.reports.power.log import PowerLog
@@ -19,7 +19,6 @@ IDLE_SHARE = 0.5
 SWING = 0.25  # of the mean, from one update of the power to the next
 GAP = 3.0  # periods
 GAP_SHARE = 0.01
-MOST_WINDOWS = 10_000  # that are judged, the longest of them
 _BOOK = "energy/measurement"
 
 
