@@ -20,6 +20,7 @@ from labcode.reports.power.schema import IDLE, REASONS
 from labcode.reports.report import PowerReport
 
 FEW_UPDATES = 10  # below, an energy is flagged
+MOST_WINDOWS = 20_000  # that are judged and listed, the longest of them
 LEAST_UPDATES = 3  # below, none is given
 _STANDING_S = 5.0  # so long no counter takes for its updates
 DISAGREEMENT = 0.05  # of the energy: above, and above the error bar, it is told
@@ -279,8 +280,10 @@ def idle_power(log: PowerReport, curve: Curve) -> tuple[float, float]:
     return curve.power_j(begin, end) / ((end - begin) / 1e9), float(watts.max() - watts.min()) / 2
 
 
-def windows(log: PowerReport) -> pd.DataFrame:
+def windows(log: PowerReport, most: int | None = None) -> pd.DataFrame:
     """The energy of every window of a log, of the whole log where it has none: columns are `COLUMNS`.
+
+    With ``most``, of more windows than that the longest ones.
 
     A row for each window, instance (from 0, of a name) and device; times in ns, energies in J, powers in W.
     ``disagreement`` is the integral's share above the counter; ``verdict`` says what speaks against a row.
@@ -293,8 +296,12 @@ def windows(log: PowerReport) -> pd.DataFrame:
     }
     rows = []
     seen: dict[str, int] = {}
-    for name, begin, end in named:
+    longest = sorted(range(len(named)), key=lambda place: named[place][1] - named[place][2])
+    judged = set(longest[:most])
+    for place, (name, begin, end) in enumerate(named):
         instance = seen[name] = seen.get(name, -1) + 1
+        if place not in judged:
+            continue
         for device, (curve, idle_w, idle_error_w) in curves.items():
             one = curve.energy(begin, end, idle_w=idle_w, idle_error_w=idle_error_w)
             rows.append((name, instance, device, begin, end, one))

@@ -14,6 +14,7 @@ from labcode import reports
 from labcode.analysis.ledger.steady import steady
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import in_window, spans
+from labcode.analysis.timeline.kept import kept
 from labcode.analysis.timeline.overlap import is_communication, is_meeting
 from labcode.errors import InputError
 from labcode.reports.columns import Floats, Ints
@@ -84,7 +85,7 @@ def lanes_of(path: Path) -> list[Lane]:
     if reports.kind_of(path) in reports.METERED:
         return _metered(open_log(path))
     with reports.open_timeline(path, "stats") as report:
-        return _traced(report)
+        return _traced(kept(report))
 
 
 def rank_of(report: TimelineReport) -> tuple[int, int]:

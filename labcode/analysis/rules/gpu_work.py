@@ -270,25 +270,24 @@ def _chains(ops: pd.DataFrame, part: Bools, edges: Ints) -> Ints:
     and the same kernel again and again is no chain but a loop.
     """
     found = np.full(len(ops), -1, np.int64)
+    if not part.any():
+        return found
     codes, _ = codes_of(ops["name"])
-    iteration = np.searchsorted(np.sort(edges), ops["start_ns"].to_numpy(np.int64), "right")
-    number = 0
-    for rows in ops.groupby(["context", "stream"], sort=False).indices.values():
-        place = np.asarray(rows, np.int64)
-        place = place[np.argsort(ops["start_ns"].to_numpy(np.int64)[place], kind="stable")]
-        inside = part[place]
-        another = np.append(True, np.diff(iteration[place]) != 0)[: len(place)]
-        first = inside & (~np.append(False, inside[:-1]) | another)
-        run = np.cumsum(first) - 1
-        counts = np.bincount(run[inside], minlength=int(run.max(initial=-1)) + 1)
-        least, most = np.full(len(counts), len(codes)), np.full(len(counts), -1)
-        np.minimum.at(least, run[inside], codes[place][inside])
-        np.maximum.at(most, run[inside], codes[place][inside])
-        kept = (counts >= CHAIN) & (least < most)
-        long = inside & kept[np.maximum(run, 0)] if len(counts) else inside & False
-        values, again = np.unique(run[long], return_inverse=True)
-        found[place[long]] = number + again
-        number += len(values)
+    start, context, stream = (ops[name].to_numpy(np.int64) for name in ("start_ns", "context", "stream"))
+    place = np.lexsort((start, stream, context))
+    iteration = np.searchsorted(np.sort(edges), start[place], "right")
+    another = np.append(True, np.diff(iteration) != 0)
+    for column in (context, stream):
+        another[1:] |= np.diff(column[place]) != 0
+    inside = part[place]
+    run = np.cumsum(inside & (~np.append(False, inside[:-1]) | another)) - 1
+    counts = np.bincount(run[inside])
+    least, most = np.full(len(counts), len(codes)), np.full(len(counts), -1)
+    np.minimum.at(least, run[inside], codes[place][inside])
+    np.maximum.at(most, run[inside], codes[place][inside])
+    kept = (counts >= CHAIN) & (least < most)
+    long = inside & kept[np.maximum(run, 0)]
+    found[place[long]] = np.unique(run[long], return_inverse=True)[1]
     return found
 
 

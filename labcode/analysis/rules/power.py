@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.energy import reports, sensor
-from labcode.analysis.energy.window import DISAGREEMENT, FEW_UPDATES, windows
+from labcode.analysis.energy.window import DISAGREEMENT, FEW_UPDATES, MOST_WINDOWS, windows
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.tables import top
 from labcode.reports.power.log import PowerLog
@@ -34,7 +34,8 @@ def short_windows(log: PowerLog) -> Finding:
     table = table[table["name"] != IDLE]
     few = table[table["updates"] < FEW_UPDATES]
     worst = table["error_j"].div(table["counter_j"]).max()
-    message = f"{len(few):,} of {len(table):,} windows have fewer than {FEW_UPDATES} updates of the counter"
+    judged = _of_windows(log, table)
+    message = f"{len(few):,} of {judged} have fewer than {FEW_UPDATES} updates of the counter"
     if np.isfinite(worst):
         message += f"; the largest error bar is {percent(worst)} of its energy"
     return Finding(
@@ -98,7 +99,7 @@ def counter_disagrees(log: PowerLog) -> Finding:
     columns = ["name", "device", "seconds", "counter_j", "error_j", "integral_j", "apart_j"]
     return Finding(
         len(beyond) > 0,
-        f"{len(beyond):,} of {len(table):,} windows disagree by more than {percent(DISAGREEMENT)} and the "
+        f"{len(beyond):,} of {_of_windows(log, table)} disagree by more than {percent(DISAGREEMENT)} and the "
         f"error bar; the largest distance is {worst['disagreement']:+.1%} ({worst['name']})",
         float(worst["apart_j"]),
         "J apart",
@@ -228,4 +229,11 @@ def _sampled(log: PowerLog) -> PowerLog:
 
 
 def _windows(log: PowerLog) -> pd.DataFrame:
-    return windows(_sampled(log))
+    return windows(_sampled(log), MOST_WINDOWS)
+
+
+def _of_windows(log: PowerLog, table: pd.DataFrame) -> str:
+    """How many windows are judged, in words."""
+    if len(log.windows) <= MOST_WINDOWS:
+        return f"{len(table):,} windows"
+    return f"the {len(table):,} longest of {len(log.windows):,} windows"

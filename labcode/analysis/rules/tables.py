@@ -1,7 +1,6 @@
 """The tables that rules share: a report in, tables cut to the window and joined once out."""
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TypeVar
 
@@ -9,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.ledger.judged import judged
-from labcode.analysis.ledger.ledger import Ledger, ledgers
+from labcode.analysis.ledger.ledger import MOST_GPUS, Ledger, ledgers
 from labcode.analysis.ledger.lines import NOWHERE, Lines, Place
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Replay
@@ -25,6 +24,7 @@ from labcode.analysis.timeline.joins import (
     named_like,
     spans,
 )
+from labcode.analysis.timeline.kept import kept
 from labcode.analysis.timeline.nvtx import labels
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.transfers import host_memory
@@ -34,7 +34,6 @@ from labcode.reports.columns import Bools, Ints, objects, process_keys, small, u
 from labcode.reports.frames import codes_of, is_any, rows_of
 from labcode.reports.marks import MEASURED
 from labcode.reports.nsys.counters import Counter
-from labcode.reports.nsys.report import NsysReport
 from labcode.reports.report import CountedReport, GridsReport, TimelineReport
 from labcode.reports.texts import remembering
 from labcode.show import percent, time_text
@@ -46,7 +45,6 @@ LAUNCHES = r"^(?:cu(?:da)?|hip(?:Ext)?(?:Module)?)Launch(?!HostFunc)"
 LOADING = r"^cu(?:LibraryLoad|ModuleLoad|Init|CtxCreate|DevicePrimaryCtx|Link)"  # calls of a start
 GRAPH_LAUNCHES = r"^(?:cu(?:da)?|hip)GraphLaunch"
 _USUAL_LAUNCH_NS = 4_000  # where a capture holds no launches: about what one takes under the profiler
-KEPT = ("window", "kernels", "memcpys", "memsets", "graph_launches", "gpu_ops", "api", "nvtx", "gpus")
 _LOSS = 20
 LAYOUT = (
     r"(?i)nchw_?to_?nhwc|nhwc_?to_?nchw|nchw2nhwc|nhwc2nchw|tensorTransform|transposeReadWrite|"
@@ -241,10 +239,20 @@ class Tables:
 
     @cached_property
     def by_device(self) -> dict[int, Ints]:
-        """For each GPU the places of its operations in ``ops``."""
+        """For each GPU the places of its operations in ``ops``; of very many, those of the busiest."""
         devices, code = unique(self.work["device"].to_numpy(np.int64))
-        places = enumerate(devices.tolist())
+        places = list(enumerate(devices.tolist()))
+        if len(places) > MOST_GPUS:
+            did = np.bincount(code, weights=duration_ns(self.work), minlength=len(places))
+            places = [places[place] for place in sorted(np.argsort(-did, kind="stable")[:MOST_GPUS].tolist())]
         return {device: small(np.flatnonzero(code == place)) for place, device in places}
+
+    @cached_property
+    def judged_work(self) -> pd.DataFrame:
+        """``work`` of the GPUs in ``by_device``."""
+        if sum(map(len, self.by_device.values())) == len(self.work):
+            return self.work
+        return self.work.iloc[np.sort(np.concatenate(list(self.by_device.values())))]
 
     def spans_of(self, device: int, some: Bools | None = None) -> Spans:
         """Start and end of the operations of a GPU, or of some of them."""
@@ -279,8 +287,8 @@ class Tables:
 
     @cached_property
     def busy(self) -> pd.DataFrame:
-        """`device_busy` in the window: a row for each GPU that did anything."""
-        return device_busy(self.work, self.window)
+        """`device_busy` in the window: a row for each GPU of ``by_device``."""
+        return device_busy(self.judged_work, self.window)
 
     @cached_property
     def gaps(self) -> pd.DataFrame:
@@ -291,7 +299,7 @@ class Tables:
         that call to the start of the operation, 0 where it began earlier); alone (whether the call
         launched only this operation).
         """
-        gaps = idle_gaps(self.work, self.window)
+        gaps = idle_gaps(self.judged_work, self.window)
         op = np.full(len(gaps), -1, np.int64)
         starts = self.work["start_ns"].to_numpy()
         for device, mine in self.by_device.items():
@@ -521,17 +529,6 @@ class Tables:
         return int(device_busy(own, self.window)["busy_ns"].max()) if len(own) else 0
 
 
-def kept(report: TimelineReport) -> TimelineReport:
-    """The report, which from now on keeps the tables that are asked for many times: reading takes long."""
-    if isinstance(report, NsysReport):
-        report.source.keeps = True
-        for name in KEPT:
-            method = getattr(report, name)
-            if not hasattr(method, "cache_info"):
-                setattr(report, name, functools.cache(functools.partial(_remembered, method)))
-    return report
-
-
 def _grids(report: TimelineReport) -> tuple[Ints, Ints, Ints]:
     """Start, blocks and threads in a block of each kernel."""
     kernels = report.kernels()
@@ -540,11 +537,6 @@ def _grids(report: TimelineReport) -> tuple[Ints, Ints, Ints]:
         for what in ("grid", "block")
     )
     return kernels["start_ns"].to_numpy(np.int64), blocks, threads
-
-
-def _remembered(method: Callable[[], T]) -> T:
-    with remembering():
-        return method()
 
 
 def top(table: pd.DataFrame, by: str) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from functools import wraps
 import pandas as pd
 
 from labcode.analysis.energy import reports, sensor, window
-from labcode.analysis.stats.shelf import LackingError, Shelf
+from labcode.analysis.stats.shelf import NOTES, LackingError, Shelf
 from labcode.reports.power.log import PowerLog, open_log
 
 Report = Callable[[PowerLog], pd.DataFrame]
@@ -33,6 +33,13 @@ def _throttled(log: PowerLog) -> pd.DataFrame:
     return table
 
 
+def _windows(log: PowerLog) -> pd.DataFrame:
+    table = window.windows(log, window.MOST_WINDOWS)
+    if len(log.windows) > window.MOST_WINDOWS:
+        table.attrs[NOTES] = (f"of {len(log.windows):,} windows the {window.MOST_WINDOWS:,} longest",)
+    return table
+
+
 def range_energy_sum(log: PowerLog) -> pd.DataFrame:
     """Joules of NVTX ranges, from the log and the Nsight Systems capture of the same run (--with CAPTURE).
 
@@ -50,7 +57,7 @@ SHELF = Shelf(
     of=" of power logs",
     reports={
         "power_sum": _sampled(reports.power_sum),
-        "energy_windows": _sampled(window.windows),
+        "energy_windows": _sampled(wraps(window.windows)(_windows)),
         "range_energy_sum": _sampled(range_energy_sum),
         "clock_reasons": _sampled(wraps(reports.clock_reasons)(_throttled)),
         "power_sensor": _sampled(sensor.updates),

@@ -41,6 +41,7 @@ from labcode.show import LONGEST, byte_text, cut, html, number, one_line, page_d
 
 MOST_EVENTS = 500_000  # in a page; more of them lie in files beside it
 MOST_TILED = 8_000_000
+MOST_TRACKS = 1_000  # lines of a page, those with most time in their events
 _DEEPEST = 12  # levels of nesting that have lanes of their own
 _AXIS_PX = 30  # as in interactive.js
 _MOST_PARTS = 4000  # of the window, each with a counter's mean
@@ -62,6 +63,7 @@ class _Events:
     details: list[str]
     lanes: list[dict[str, Any]]  # track and depth
     tracks: list[Track]
+    told: str = ""  # of what is left out, after the title
 
 
 def interactive_page(
@@ -91,6 +93,7 @@ def interactive_page(
                 f": {thinned.events:,} events, each of its own from {low:,.3f} to {high:,.3f} ms, else joined"
             )
     events = _collect(report, shown, MOST_EVENTS)
+    title += events.told
     data = _document(events, report, shown)
     if view is not None:
         data["view"] = [view[0] - shown[0], view[1] - shown[0]]
@@ -107,6 +110,7 @@ def tiled_page(
     require_bokeh()
     shown = window or report.window()
     events = _collect(report, shown, MOST_TILED)
+    title += events.told
     count = len(events.start)
     if count <= MOST_EVENTS:
         data = _document(events, report, shown)
@@ -223,7 +227,16 @@ def _collect(report: Report, window: Window, most: int) -> _Events:
     start, end, track, role, label, detail = (np.concatenate(parts) for parts in columns.values())
     order = {track: place for place, track in enumerate(sorted(numbers))}
     track = np.array([order[t] for t in numbers], np.int64)[track]
-    depth = np.zeros(count, np.int64)
+    tracks, told = sorted(numbers), ""
+    if len(tracks) > MOST_TRACKS:
+        told = f": of {len(tracks):,} lines the {MOST_TRACKS:,} with most time in their events"
+        spent = np.bincount(track, weights=np.maximum(end - start, 0), minlength=len(tracks))
+        busiest = np.sort(np.argsort(-spent, kind="stable")[:MOST_TRACKS])
+        kept = np.isin(track, busiest)
+        start, end, role, label, detail = (part[kept] for part in (start, end, role, label, detail))
+        track = np.searchsorted(busiest, track[kept])
+        tracks = [tracks[place] for place in busiest.tolist()]
+    depth = np.zeros(len(track), np.int64)
     for rows in pd.Series(track).groupby(track).indices.values():
         depth[rows] = assign_lanes(start[rows], np.maximum(end, start)[rows], most=_DEEPEST)
     used = np.unique(track * _DEEPEST + depth)
@@ -242,7 +255,8 @@ def _collect(report: Report, window: Window, most: int) -> _Events:
         labels=[one_line(str(text)) for text in labels],
         details=[cut(str(text), 2 * LONGEST) for text in details],
         lanes=[{"track": int(key) // _DEEPEST, "depth": int(key) % _DEEPEST} for key in used],
-        tracks=sorted(numbers),
+        tracks=tracks,
+        told=told,
     )
 
 
@@ -335,7 +349,8 @@ def _layout(
     """Where lanes and the headings of groups stand, in lane heights from the top; the height of all."""
     titles = group_names(events.tracks, report.threads())
     names = track_names(events.tracks, thread_names(report))
-    busy = device_busy(_light_ops(report, window), window)
+    ops = _light_ops(report, window)
+    busy = device_busy(ops[ops["device"].isin([device for _, device in titles])], window)
     idle = {int(d): s for d, s in zip(busy["device"], busy["idle_share"], strict=True)}
     members: dict[tuple[int, int], list[int]] = {}
     for place, lane in enumerate(events.lanes):

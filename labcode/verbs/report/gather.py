@@ -16,10 +16,11 @@ from labcode import reports
 from labcode.analysis.ledger.owners import OWNERS
 from labcode.analysis.rules.finding import CannotJudgeError
 from labcode.analysis.rules.good import ID as GOOD
-from labcode.analysis.rules.tables import Tables, kept
+from labcode.analysis.rules.tables import Tables
 from labcode.analysis.stats.shelf import NOTES, LackingError, shelf_of
 from labcode.analysis.stats.table import length, take, to_frame
 from labcode.analysis.timeline.iterations import Iterations, iterations
+from labcode.analysis.timeline.kept import kept
 from labcode.analysis.timeline.overlap import time_shares
 from labcode.errors import LabError
 from labcode.reports import FOLDERS, FORMATS, TIMELINES, Kind, able, imported

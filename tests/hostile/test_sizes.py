@@ -1,0 +1,98 @@
+"""What grows without end: a few commands on a small one in each change, all on a large one now and then."""
+
+from pathlib import Path
+
+import pytest
+
+from labcode import reports
+from labcode.analysis.energy import window as energy
+from labcode.analysis.ledger.ledger import MOST_GPUS
+from labcode.analysis.ranks.lane import lanes_of
+from labcode.analysis.rules import gpu_work
+from labcode.analysis.rules import power as rules
+from labcode.analysis.rules.tables import Tables
+from labcode.analysis.stats.power import SHELF
+from labcode.analysis.stats.shelf import NOTES
+from labcode.figures.pages import interactive
+from labcode.reports.nsys.report import NsysReport
+from tests.hostile import judge, sizes
+from tests.hostile.__main__ import ready
+from tests.support import power, ranks
+
+SAMPLED = ("streams:diagnose", "long_names:md", "parts:md", "lists:verify")
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_a_small_one(name: str) -> None:
+    ready()
+    size = next(size for size in sizes.SIZES if size.name == name)
+    assert size.case(size.few).faults == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("size", sizes.SIZES, ids=lambda size: size.name)
+def test_a_large_one(size: sizes.Size, monkeypatch: pytest.MonkeyPatch) -> None:
+    ready()
+    monkeypatch.setattr(judge, "LONGEST", 600.0)  # in which the file is made, too
+    assert size.case(size.many).faults == []
+
+
+def test_of_too_many_windows_the_longest_are_judged_and_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    spans = [(f"w{k}", 1.0, 1.5 + k) for k in range(6)]
+    log = power.log(power.device(power.steady()), windows=spans)
+    for module in (energy, rules):
+        monkeypatch.setattr(module, "MOST_WINDOWS", 3)
+    assert "of the 3 longest of 6 windows" in rules.short_windows(log).message
+    table = SHELF.reports["energy_windows"](log)
+    assert list(table["name"]) == ["w3", "w4", "w5"]
+    assert table.attrs[NOTES] == ("of 6 windows the 3 longest",)
+    assert len(energy.windows(log)) == 6
+
+
+def test_windows_of_one_length_are_not_all_judged() -> None:
+    log = power.log(power.device(power.steady()), windows=[("w", 1.0, 2.0)] * 9)
+    table = energy.windows(log, 4)
+    assert len(table) == 4 and list(table["instance"]) == [0, 1, 2, 3]
+
+
+def test_a_page_has_a_thousand_lines_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interactive, "MOST_TRACKS", 5)
+    with reports.open_timeline(sizes.streams(tmp_path, 30), "timeline") as report:
+        page = interactive.interactive_page(report)
+    assert "Timeline: of 32 lines the 5 with most time in their events" in page
+    assert page.count("stream ") < 20
+
+
+def test_of_too_many_gpus_the_busiest_have_gaps(tmp_path: Path) -> None:
+    with reports.open_timeline(sizes.devices(tmp_path, MOST_GPUS + 9), "diagnose") as report:
+        tables = Tables(report)
+        assert len(tables.busy) == len(tables.by_device) == MOST_GPUS
+        assert set(tables.gaps["device"]) == set(tables.by_device)
+        assert tables.work["device"].nunique() == MOST_GPUS + 9
+
+
+def test_a_rank_reads_each_of_its_tables_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, count = NsysReport.nvtx, []
+    monkeypatch.setattr(NsysReport, "nvtx", lambda self: count.append(1) or read(self))
+    lanes_of(ranks.rank(tmp_path, 0))
+    assert len(count) == 1
+
+
+def test_chains_end_where_streams_do() -> None:
+    import numpy as np
+    import pandas as pd
+
+    ops = pd.DataFrame(
+        {
+            "name": ["a", "b", "a", "b", "a", "a", "c"],
+            "start_ns": [10, 20, 30, 40, 50, 60, 70],
+            "context": [1] * 7,
+            "stream": [7, 7, 8, 8, 9, 9, 7],
+        }
+    )
+    part = np.array([True] * 6 + [False])
+    found = gpu_work._chains(ops, part, np.array([0])).tolist()
+    assert found[4:] == [-1, -1, -1] and found[0] == found[1] != found[2] == found[3] and min(found[:4]) >= 0
+    apart = gpu_work._chains(ops, part, np.array([0, 15])).tolist()
+    assert apart[:2] == [-1, -1] and apart[2] == apart[3] >= 0
