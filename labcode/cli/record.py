@@ -224,12 +224,18 @@ def record(
             "--lines/--no-lines", help="Whether to record stacks, so that verdicts name lines of code."
         ),
     ] = True,
+    limit: Annotated[
+        str,
+        typer.Option(
+            "--limit", help="End the program after this time, such as 2min, and judge that; 0s: never."
+        ),
+    ] = "0s",
     force: Force = False,
 ) -> None:
     """Record a program with the tool that suits and make its report: labcode record -- python train.py.
 
-    Keep it short: some steps are enough. The exit code is the program's; when it crashes, what was recorded
-    until then is shown.
+    Keep it short: some steps are enough. The exit code is the program's, 124 at the time limit; when it
+    crashes, what was recorded until then is shown.
     """
     from labcode.inputs import plain_file
     from labcode.outputs import refuse_existing, staged
@@ -240,6 +246,7 @@ def record(
     from labcode.verbs.report.writing import brief
 
     pages.format_of(output, None)
+    limit_s = parse_time(limit, "--limit") or None
     tools = recorder.tools_for(command, tool or [])
     name = output.stem
     if before is not None:
@@ -251,7 +258,9 @@ def record(
         said.extend(brief(document))
 
     with staged(output.parent, force=force) as work:
-        made = recorder.record(command, work, name, tools=tools, energy=energy, lines=lines)
+        made = recorder.record(
+            command, work, name, tools=tools, energy=energy, lines=lines, limit_s=limit_s
+        )
         for note in made.notes:
             typer.echo(f"note: {note}", err=True)
         if made.files:
