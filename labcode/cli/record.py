@@ -187,12 +187,18 @@ def record(
             "--lines/--no-lines", help="Whether to record stacks, so that verdicts name lines of code."
         ),
     ] = True,
+    limit: Annotated[
+        str,
+        typer.Option(
+            "--limit", help="End the program after this time, such as 2min, and judge that; 0s: never."
+        ),
+    ] = "0s",
     force: Force = False,
 ) -> None:
     """Record a program with the tool that suits and make its report: labcode record -- python train.py.
 
-    Keep it short: some steps are enough. The exit code is the program's; when it crashes, what was recorded
-    until then is shown.
+    Keep it short: some steps are enough. The exit code is the program's, 124 at the time limit; when it
+    crashes, what was recorded until then is shown.
     """
     from labcode.profiling.record import record as recorded
 
@@ -204,6 +210,7 @@ def record(
         energy=energy,
         lines=lines,
         before=before,
+        limit_s=parse_time(limit, "--limit") or None,
         force=force,
     )
     raise typer.Exit(code)

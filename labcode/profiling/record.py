@@ -23,6 +23,7 @@ def record(
     energy: bool = False,
     lines: bool = True,
     before: Path | None = None,
+    limit_s: float | None = None,
     force: bool = False,
 ) -> int:
     """Record a command, write the report ``output`` with the recordings beside it, and return its exit code.
@@ -43,7 +44,7 @@ def record(
         said.extend(brief(document))
 
     with staged(output.parent, force=force) as work:
-        made = recorder.record(command, work, name, tools=chosen, energy=energy, lines=lines)
+        made = recorder.record(command, work, name, tools=chosen, energy=energy, lines=lines, limit_s=limit_s)
         for note in made.notes:
             print(f"note: {note}", file=notes)
         if made.files:

@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +17,8 @@ from labcode.record.began import plain
 
 GRACE_S = 60.0  # for profilers to write what they have, when a program has to end
 LIMIT = "limit"  # why a program was ended: its time was over
+LIMITED = 124  # its exit code then, as of `timeout`
+SLOW_S = 60.0  # a recording that takes so long is told once what it may be about
 _LOOK_S = 0.2
 
 
@@ -101,6 +104,31 @@ def attend(
     if passed.numbers and not cut:
         cut = signal.Signals(passed.numbers[0]).name
     return Attended(code if code >= 0 else 128 - code, tuple(passed.numbers), seconds, cut)
+
+
+def patience() -> Callable[[float], None]:
+    """What looks on while a program is recorded, and says once on stderr what to do if it takes long."""
+    told = False
+
+    def look(seconds: float) -> None:
+        nonlocal told
+        if seconds >= SLOW_S and not told:
+            told = True
+            sys.stderr.write(
+                f"note: the program has run for {SLOW_S:g} s under the recorder, where compiling "
+                "(torch.compile) takes longer; Ctrl-C ends it and keeps what was recorded, so does --limit\n"
+            )
+            sys.stderr.flush()
+
+    return look
+
+
+def limited(tool: str, limit_s: float | None) -> str:
+    """What is said of a program that was ended at its time limit."""
+    return (
+        f"{tool}: the program was ended at the time limit of {limit_s or 0:g} s (--limit); what was recorded "
+        "until then is judged"
+    )
 
 
 def neutral(words: Sequence[str]) -> str:

@@ -65,11 +65,12 @@ def record(
     tools: Sequence[str],
     energy: bool = False,
     lines: bool = True,
+    limit_s: float | None = None,
 ) -> Recorded:
     """Run a command under each tool and leave files ``folder/name…``; with ``energy`` also a power log.
 
-    ``lines``: with stacks, so that verdicts can name lines of the program. Raises `ToolError` where the
-    command or a tool cannot be started.
+    ``lines``: with stacks, so that verdicts can name lines of the program. ``limit_s``: how long it may run
+    under each. Raises `ToolError` where the command or a tool cannot be started.
     """
     meter = Meter(open_gpus(), period_s=0.1) if energy else None
     files: list[Path] = []
@@ -78,7 +79,7 @@ def record(
     for place, tool in enumerate(tools):
         metered = power.metered(meter) if meter is not None and place == 0 else nullcontext()
         with metered:
-            made, ended, said = _RECORD[tool](words, folder, name, lines=lines)
+            made, ended, said = _RECORD[tool](words, folder, name, lines=lines, limit_s=limit_s)
         notes += said
         code = code or ended
         if made is None:

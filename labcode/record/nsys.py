@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from labcode.errors import ToolError
 from labcode.outputs import private_folder
-from labcode.record.attend import Recorded, attend, ending, start
+from labcode.record.attend import LIMITED, Recorded, attend, ending, limited, patience, start
 from labcode.tools import ToolResult, libdw_advice, require_nsys, run_tool
 
 SUFFIX, RECORDING = ".nsys-rep", ".qdstrm"  # a report; what it is made of, where it could not be made
@@ -19,7 +20,9 @@ LOG = ".nsys.log"
 EXPORT_LIMIT_S = 300.0
 PROCESSING_S = 120.0  # what nsys may take beyond the program's own time
 PLAIN = ("--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none")  # NCCL names its calls by NVTX
-PROGRAM = ("--trace=cuda,nvtx,osrt", "--cpuctxsw=none")  # of a program that nobody knows, with one of:
+# Of a program that nobody knows, with one of those below. Processes that it leaves behind, such as a pool
+# that compiles, are not waited for.
+PROGRAM = ("--trace=cuda,nvtx,osrt", "--cpuctxsw=none", "--wait=primary")
 # Which line did what: samples of Python, of all threads and child processes, every 2 ms. Backtraces of CUDA
 # calls (--python-backtrace=cuda) would name the line of each call, but they unwind native stacks, too: a loop
 # of short launches took three times as long.
@@ -27,6 +30,7 @@ LINES = ("--sample=none", "--python-sampling=true", "--python-sampling-frequency
 NO_LINES = ("--sample=none",)
 _PAYLOADS = ("--include-blobs=true", "--include-json=true")
 _LITTLE_SPACE = 64 << 20
+_ENDED = 128 + signal.SIGTERM  # how nsys ends a program whose time is over
 _TOLD = ': > "$0"; "$@"{past}; code=$?; echo $code > "$0"; exit $code'  # nsys may end with a code of its own
 Neutral = Callable[[str], str]
 
@@ -85,8 +89,12 @@ def profile(
     return result
 
 
-def record(words: Sequence[str], folder: Path, name: str, *, lines: bool = True) -> Recorded:
+def record(
+    words: Sequence[str], folder: Path, name: str, *, lines: bool = True, limit_s: float | None = None
+) -> Recorded:
     """Run a user's program under nsys, which leaves ``folder/name.nsys-rep``; what nsys says goes to a log.
+
+    After ``limit_s`` nsys ends the program and writes what it has.
 
     Where nsys does not know or may not use what `LINES` asks for, and so did not start the program, it is
     started without. Raises `ToolError` where nsys fails: also where it did not start the program.
@@ -96,7 +104,8 @@ def record(words: Sequence[str], folder: Path, name: str, *, lines: bool = True)
         raise ToolError(f"{words[0]}: not found; check the command after --")
     report, log, notes = folder / f"{name}{SUFFIX}", folder / f"{name}{LOG}", list[str]()
     for more in (LINES, NO_LINES) if lines else (NO_LINES,):
-        began, told, ended = _attended(nsys, (*PROGRAM, *more), words, report, log)
+        options = (*PROGRAM, *more, *([f"--duration={limit_s:g}"] if limit_s else []))
+        began, told, ended, seconds = _attended(nsys, options, words, report, log)
         if began or more == NO_LINES:
             break
         notes.append(f"nsys: without lines of the program, for it said: {_last_line(log)}")
@@ -106,13 +115,17 @@ def record(words: Sequence[str], folder: Path, name: str, *, lines: bool = True)
         unseen = "" if began else " and did not start the program"
         how = f" ({ending(ended)})" if ended and not told else ""
         raise ToolError(f"{name}: nsys {failed}{unseen}; its last words: {_last_line(log)}{how}")
+    if limit_s and made and seconds >= limit_s and told in (None, _ENDED):
+        return Recorded(report, LIMITED, (*notes, limited("nsys", limit_s)))
     return Recorded(report if made else None, ended if told is None else told, tuple(notes))
 
 
 def _attended(
     nsys: Path, options: Sequence[str], words: Sequence[str], report: Path, log: Path
-) -> tuple[bool, int | None, int]:
-    """Whether the program began, the exit code that it ended with (None: nobody saw it), and nsys' own."""
+) -> tuple[bool, int | None, int, float]:
+    """Whether the program began, the exit code that it ended with (None: nobody saw it), nsys' own, and the
+    seconds that it took.
+    """
     # what the program prints goes past nsys' log; only bash knows descriptors of two digits
     bash = shutil.which("bash") is not None
     with private_folder() as work, _passed_by() as (out, err):
@@ -123,9 +136,9 @@ def _attended(
         with log.open("wb") as said:
             where = said if bash else None
             begin = partial(start, profiled, stdout=where, stderr=subprocess.STDOUT, keep=(out, err))
-            ended = attend(begin).code
+            ended = attend(begin, look=patience())
         code = file.read_text().strip() if file.is_file() else ""
-        return file.is_file(), int(code) if code else None, ended
+        return file.is_file(), int(code) if code else None, ended.code, ended.seconds
 
 
 def export(nsys: Path, report: Path, target: Path, *, what: str = "", neutral: Neutral = str) -> ToolResult:

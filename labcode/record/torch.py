@@ -4,15 +4,17 @@
 """
 
 import importlib.util
+import os
 import re
 import sys
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
 from labcode.errors import LabError, ToolError
-from labcode.record.attend import Recorded, attend, start
+from labcode.record.attend import LIMIT, LIMITED, Recorded, attend, limited, patience, start
 from labcode.record.traced import WARMUP_LEAST
-from labcode.tools import run_tool
+from labcode.tools import MARK, run_tool
 
 SUFFIX = ".trace.json.gz"
 TRACED = "labcode.record.traced"
@@ -36,13 +38,24 @@ def check_warmup(warmup: int) -> None:
         raise LabError(f"--warmup {warmup}: at least {WARMUP_LEAST} steps go before what is recorded")
 
 
-def record(words: Sequence[str], folder: Path, name: str, *, lines: bool = True) -> Recorded:
-    """Run a user's program and record all of it in ``folder/name.trace.json.gz``; ``lines``: with stacks."""
+def record(
+    words: Sequence[str], folder: Path, name: str, *, lines: bool = True, limit_s: float | None = None
+) -> Recorded:
+    """Run a user's program and record all of it in ``folder/name.trace.json.gz``; ``lines``: with stacks.
+
+    After ``limit_s`` it is asked to end, and what was recorded is written.
+    """
     interpreter, program = split(words)
     trace = folder / f"{name}{SUFFIX}"
     runner = str(Path(__file__).with_name("traced.py"))
     traced = [*interpreter, runner, f"--trace={trace}", *(["--stacks"] if lines else []), *program]
-    code = attend(lambda: start(traced)).code
+    mark = uuid.uuid4().hex if limit_s else ""
+    environment = {**os.environ, MARK: mark} if mark else None
+    ended = attend(lambda: start(traced, env=environment), look=patience(), limit_s=limit_s, mark=mark)
+    code = ended.code
+    if ended.cut == LIMIT:
+        there = trace.is_file()
+        return Recorded(trace if there else None, LIMITED, (limited("torch", limit_s),) if there else ())
     if not trace.is_file() and not code:
         raise ToolError(f"{name}: torch.profiler left no trace; the program ended by os._exit")
     return Recorded(trace if trace.is_file() else None, code)

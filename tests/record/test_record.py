@@ -123,9 +123,16 @@ if sys.argv[1] == "profile":
         sys.exit("unrecognised option '--python-sampling'")
     if "broken" in sys.argv: sys.exit("Importer error")
     if "early" in sys.argv: open(out + ".nsys-rep", "w").write("x")
+    if "left" in sys.argv and "--wait=primary" not in sys.argv: sys.exit("waits for what was left behind")
     if "three" in sys.argv: sys.exit(3)
     if "crash" in sys.argv: os.kill(os.getpid(), signal.SIGSEGV)
-    subprocess.call(sys.argv[sys.argv.index("bash"):], close_fds=False)
+    program = subprocess.Popen(sys.argv[sys.argv.index("bash"):], close_fds=False, start_new_session=True)
+    limit = [float(w.removeprefix("--duration=")) for w in sys.argv if w.startswith("--duration=")]
+    try: program.wait(*limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(program.pid, signal.SIGTERM)
+        open(out + ".nsys-rep", "w").write("x")
+        sys.exit(143)
     if "late" in sys.argv: os.kill(os.getpid(), signal.SIGSEGV)
     if "silent" not in sys.argv: open(out + ".nsys-rep", "w").write("x")
     sys.exit(0)
@@ -192,10 +199,36 @@ def test_an_nsys_that_ends_by_itself_is_blamed_not_the_program(nsys: Path, how: 
     assert (nsys / "ran").exists() == (how == "late")
 
 
+def test_processes_that_a_program_leaves_behind_are_not_waited_for(nsys: Path) -> None:
+    done = labcode("record", "-o", "run.json", "--", "sh", "-c", "exit 0", "left", cwd=nsys)
+    assert done.returncode == 0 and (nsys / "run.json").is_file()
+
+
+def test_at_the_limit_a_program_is_ended_and_what_was_recorded_is_kept(nsys: Path) -> None:
+    said = "ended at the time limit of 0.3 s (--limit); what was recorded until then is judged"
+    words = ["record", "--limit", "0.3s", "--tool"]
+    done = labcode(*words, "nsys", "-o", "run.json", "--", "sh", "-c", "sleep 60", cwd=nsys)
+    assert done.returncode == 124 and said in done.stderr and (nsys / "run.json").is_file()
+    (nsys / "train.py").write_text("import time\ntime.sleep(60)\n")
+    done = labcode(*words, "torch", "-o", "a.json", "--", sys.executable, "train.py", cwd=nsys)
+    kept = (nsys / "a.json").is_file()  # on a slow machine Python may not have begun
+    assert done.returncode == 124 and (said if kept else "before anything was recorded") in done.stderr
+    done = labcode("record", "--limit", "soon", "--", "true", cwd=nsys)
+    assert done.returncode == 2 and "--limit soon: give a time with its unit" in done.stderr
+
+
+def test_a_recording_that_takes_long_says_what_to_do(
+    nsys: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("labcode.record.attend.SLOW_S", 0.1)
+    command.record(["sleep", "0.5"], nsys, "run", tools=["nsys"])
+    assert capfd.readouterr().err.count("Ctrl-C ends it and keeps what was recorded") == 1
+
+
 def test_both_tools_run_the_program_twice(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
 
-    def fake(words: list[str], folder: Path, name: str, *, lines: bool) -> Recorded:
+    def fake(words: list[str], folder: Path, name: str, *, lines: bool, limit_s: float | None) -> Recorded:
         ran.append(name)
         (folder / f"{name}.{len(ran)}").touch()
         return Recorded(folder / f"{name}.{len(ran)}", len(ran) - 1, ("said",) * (len(ran) == 1))

@@ -29,6 +29,7 @@ LAUNCH_BOUND_SHARE = 0.10
 LOADING_SHARE = 0.25  # of the idle time in gaps whose longest call loads code
 SYNC_CALLS = 3
 MANY_READS = 10  # an iteration
+CLOSE = 8  # launches between two reads that follow each other
 EXPLICIT = r"torch/cuda/(?:__init__|streams)\.py:(?:synchronize|wait)$"
 CHUNKS = 30
 LOW = 0.5
@@ -124,7 +125,7 @@ def launch_bound(tables: Tables) -> Finding:
     gain = gain_of(
         tables, lambda p: cheaper(p, 0.1, True), lambda p: cheaper(p, 0.5, False), 1.0 if owed else 0.0
     )
-    explained = max(tables.optimizer[0], _of_reads(tables)[0])
+    explained = max(tables.optimizer[0], _of_reads(tables)[1])
     gain = Gain(gain.share * (1 - explained), gain.low * (1 - explained), gain.high)
     count = int((tables.work["device"] == ledger.device).sum()) / max(tables.count, 1)
     # all that the thread does delays launches: it is never ahead
@@ -154,26 +155,45 @@ def _reads(tables: Tables, program: Program) -> Bools:
     return np.asarray(after | own, np.bool_)
 
 
-def _of_reads(tables: Tables) -> tuple[float, float]:
+def _of_reads(tables: Tables) -> tuple[float, float, float]:
     """Where many numbers are read in each iteration: the share of the launching that the function has which
-    reads them, and the numbers read in an iteration.
+    reads them; how much of that lies between reads that follow each other closely, for a function may hold
+    the whole loop; and the numbers read in an iteration.
     """
     program, lines = tables.replay.program, tables.lines
     if program is None or not lines.known:
-        return 0.0, 0.0
+        return 0.0, 0.0, 0.0
     reads = _reads(tables, program)
     count = float(reads.sum()) / program.count
     if count < MANY_READS:
-        return 0.0, count
+        return 0.0, 0.0, count
     host, pieces = tables.replay.host, tables.ledger.pieces
     calls = tables.api["start_ns"].to_numpy(np.int64)[program.row[reads]]
     read_at = lines.launched(host.pid, host.main, calls, np.ones(len(calls), np.float64))
     mine = pieces[pieces["owner"].to_numpy(np.int64) == CODE["launch"]]
     spread = lines.spread(host.pid, host.main, *spans(mine))
     if not read_at or not read_at[0][0].file:
-        return 0.0, count
+        return 0.0, 0.0, count
     key = read_at[0][0].function, read_at[0][0].file
-    return sum(share for place, share in spread if (place.function, place.file) == key), count
+    share = sum(share for place, share in spread if (place.function, place.file) == key)
+    spent = program.gap + program.spent
+    between = float(spent[_between_reads(program, reads)].sum() / max(float(spent.sum()), 1.0))
+    return share, min(share, between), count
+
+
+def _between_reads(program: Program, reads: Bools) -> Bools:
+    """Which calls lie between two reads with few launches in between."""
+    places = np.flatnonzero(reads)
+    launched = np.cumsum((program.last > program.first) & ~reads)[places]
+    following = np.searchsorted(places, np.arange(len(reads)), "left")  # the read that a call comes before
+    close = np.concatenate(([False], np.diff(launched) <= CLOSE, [False]))
+    return np.asarray(close[following], np.bool_)
+
+
+def _without_reads(program: Program, waits: Bools, reads: Bools) -> Program:
+    """Nobody waits in some calls, and what is launched between reads that follow each other is not."""
+    close = _between_reads(program, reads)
+    return changes.without_ops(changes.without_waits(program, waits), close[changes.call_of(program)])
 
 
 @rule(
@@ -264,6 +284,10 @@ def _synchronizing(tables: Tables, spent: int, dry: int, evidence: pd.DataFrame,
         gain = Gain(free.share, 0.8 * free.low, free.high) if free is not None else Gain(0.0, 0.0, 0.0)
         extra = 0.85 * _of_reads(tables)[0] * tables.ledger.share("launch", "sync", "copy-call")
         if extra > gain.share:  # numbers read one by one: without the reads their launches go, too
+            reads = _reads(tables, program)
+            whole = tables.replay.gain(*[lambda p: _without_reads(p, mine, reads)] * 2)
+            extra = min(extra, whole.share) if whole is not None else extra
+        if extra > gain.share:
             gain = Gain(extra, max(gain.low, extra / 2), max(gain.high, extra / 0.85))
         count = float(mine.sum()) / program.count
         calls = tables.api.iloc[program.row[mine]]

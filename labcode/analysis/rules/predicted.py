@@ -137,7 +137,7 @@ def owned(tables: Tables, program: Program, *owners: str) -> Bools:
 
 def op_sizes(tables: Tables, program: Program) -> Ints:
     """The bytes of each operation of a program, 0 where it has none."""
-    return tables.view.ops["bytes"].fillna(0).to_numpy(np.int64)[program.op]
+    return tables.view.ops["bytes"].take(program.op).fillna(0).to_numpy(np.int64)
 
 
 def calls_of_ops(program: Program, ops: Bools) -> Bools:

@@ -244,3 +244,34 @@ def test_workers_set_the_pace_whatever_the_rest_takes(tmp_path: Path) -> None:
         assert tables.replay.base_ns == pytest.approx(20 * strangers.MS, rel=0.01)
         first = next(one for one in diagnose(report) if one.predicted)
         assert first.rule == "data-loading" and first.gain is not None and first.gain > 0.7
+
+
+def test_reads_answer_for_what_is_launched_for_them_and_not_for_all_of_the_loop(tmp_path: Path) -> None:
+    """Launches set the pace of a loop on the top level of a script; numbers are read one by one in it."""
+
+    def line(number: int) -> Frame:
+        return "<module>", "/home/me/project/gan.py", number
+
+    def loop(reads: bool) -> strangers.Machine:
+        m = strangers.started(stacks=reads)
+        for _ in range(20):
+            m.place = line(20)
+            for _ in range(150):
+                m.launch(strangers.ADD, 4 * strangers.US)
+            m.place = line(21)
+            for _ in range(14 if reads else 1):
+                m.launch(strangers.NORM, 3 * strangers.US)
+                if reads:
+                    m.item()
+            m.place = line(22)
+            m.launch(strangers.ADAM, 20 * strangers.US)
+        m.wait("cudaDeviceSynchronize")
+        return m
+
+    fault, mended = loop(reads=True), loop(reads=False)
+    began = strangers.started().now
+    gained = 1 - (mended.now - began) / (fault.now - began)
+    found = {one.rule: one for one in judged(fault.export(tmp_path / "a.sqlite"))}
+    assert next(rule for rule in found if rule != "good") == "launch-bound"
+    gain = found["sync-in-loop"].gain
+    assert gain is not None and gained / 1.5 < gain < gained * 1.5
