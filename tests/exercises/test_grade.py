@@ -206,12 +206,16 @@ def test_a_missing_file_says_how_to_get_it_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("short", sorted({*WITH_GPU} - {*SHEETS}))
 def test_parts_for_a_gpu_are_not_run_without_one(short: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As far as it can be said without one, they are right: kernels compile and spill nothing."""
+    """As far as it can be said without one, starters are right: their kernels compile and spill nothing.
+
+    Those of solutions are compiled by `labcode exercises --solutions`.
+    """
     here = ("torch", "nvcc") if shutil.which("nvcc") else ("torch",)
     monkeypatch.setattr(needs, "has", lambda need: need in here)
     exercise, found = part(short)
     for top in ("solutions", "exercises"):
-        result = grade.grade(exercise, found, ROOT / top / exercise.path(found))
+        file = ROOT / top / exercise.path(found)
+        result = grade.grade(exercise, found, file, compiling=top == "exercises")
         assert result.status == "not run"
         what = "PyTorch (for the CPU is enough)" if "any torch" in found.needs else "a GPU"
         what = "2 GPUs" if "2 gpus" in found.needs else what
