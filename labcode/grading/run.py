@@ -293,7 +293,7 @@ def _list(home: Path, console: Console, parts: Sequence[str] = ()) -> int:
             short[exercise.book_part].append(f"  {exercise.short}{letters}  {exercise.title}, {what}")
     total = {state: sum(one[state] for one in counts.values()) for state in _MARKS}
     words = ", ".join(f"{count} {state}" for state, count in total.items() if count and state != "passed")
-    following = _next(home, done=None)
+    following = _next(home, done=None, of=chosen) or _next(home, done=None)
     said = f"{total['passed']} of {sum(total.values())} parts passed{'; ' + words if words else ''}"
     console.print(f"{_bar(total)}: {said}", highlight=False)
     for name in lines:
@@ -372,11 +372,16 @@ def _untouched(home: Path, pair: Chosen, file: Path) -> bool:
     return file.read_text(encoding="utf-8", errors="replace") == generate.starter_of(sealed.root(home), *pair)
 
 
-def _next(home: Path, done: progress.Progress | None, without: Sequence[Chosen] = ()) -> Chosen | None:
-    """The first part that has not passed and can be run here, ``without`` some."""
+def _next(
+    home: Path,
+    done: progress.Progress | None,
+    without: Sequence[Chosen] = (),
+    of: Sequence[Exercise] = catalogue.EXERCISES,
+) -> Chosen | None:
+    """The first part of some exercises that has not passed and can be run here, ``without`` some."""
     if done is None:
         done, _ = progress.load(home)
-    for exercise in catalogue.EXERCISES:
+    for exercise in of:
         for part in exercise.parts:
             entry = done.get(exercise.part_id(part))
             if (exercise, part) in without:

@@ -578,8 +578,13 @@ def _unpacked(file: Path) -> bytes:
     """The digest of what a file holds, by its first bytes packed by gzip, xz, or not at all."""
     with file.open("rb") as begins:
         magic = begins.read(6)
-    openers = {b"\x1f\x8b": gzip.open, b"\xfd7": lzma.open}
-    with openers.get(magic[:2], open)(file, "rb") as content:
+    with (
+        gzip.open(file)
+        if magic[:2] == b"\x1f\x8b"
+        else lzma.open(file)
+        if magic[:2] == b"\xfd7"
+        else file.open("rb")
+    ) as content:
         return hashlib.file_digest(content, "sha256").digest()
 
 

@@ -117,6 +117,9 @@ def test_a_part_of_the_book_is_listed_whole(desk: Desk, graded: list[str]) -> No
                 assert "★" * exercise.stars + "☆" * (5 - exercise.stars) in desk.text
                 assert all(found.title in desk.text for found in exercise.parts)
     assert desk("nsys") == 0 and "a GPU and nvcc" in desk.text
+    first = next(exercise for exercise in catalogue.EXERCISES if exercise.book_part == "energy")
+    assert desk("energy") == 0
+    assert f"next: edit exercises/{first.path(first.parts[0])}" in desk.text, "of what is listed"
     assert graded == []
 
 

@@ -1,5 +1,6 @@
 """What a sheet promises: its answers pass, misreadings, wrong words and wrong commands are told."""
 
+import copy
 import functools
 import re
 from typing import Any
@@ -8,7 +9,20 @@ import pytest
 
 from labcode.grading import sheet
 from labcode.grading.catalogue import EXERCISES
-from labcode.grading.sheet import Answers, Command, Commands, Count, Interval, Names, Question, Sheet, Word
+from labcode.grading.sheet import (
+    Answers,
+    Command,
+    Commands,
+    Count,
+    Interval,
+    Names,
+    Number,
+    Question,
+    Recording,
+    Share,
+    Sheet,
+    Word,
+)
 from tests.exercises.support import ROOT, SHEETS, part
 
 EACH = pytest.mark.parametrize("short", SHEETS, scope="module")
@@ -104,12 +118,75 @@ def test_no_answer_stands_in_the_starter(short: str) -> None:
             assert value.model not in text
 
 
+BOUNDLESS = ("[0, inf]", "[0.0, 1e308]", "[1e-300, 1e300]", "[-inf, inf]", "[nan, nan]", "[-1e9, 1e9]", "inf")
+
+
+def turned(one: Question, value: Any) -> Any:
+    """An answer the other way round: the other sign, the rest of a share, ends exchanged, another word."""
+    if isinstance(one, Interval):
+        return [1.3 * value[1] + 1e-9, 0.7 * value[0]]
+    if isinstance(one, Word):
+        return one.words[one.words.index(value) - 1]
+    if isinstance(one, Share):
+        return 1 - value
+    if isinstance(one, Number):
+        return -value
+    return " ".join(reversed(value.split())) if isinstance(one, Command) else value[::-1]
+
+
+def most(one: Question) -> Any:
+    """The most that may be written."""
+    if isinstance(one, Word):
+        return one.words[-1]
+    if isinstance(one, Share):
+        return 1
+    return 10**12 if isinstance(one, Number) else "*" * 200
+
+
+def written(given: dict[str, Any]) -> str:
+    return "".join(f"{key} = {sheet._written(value)}\n" for key, value in given.items())
+
+
+@EACH
+def test_a_sheet_turned_round_or_without_bounds_does_not_pass(short: str) -> None:
+    """Nothing, all answers the other way round, the most of all, and intervals that hold everything."""
+    found, answers = read(short)
+    if any(isinstance(one, Recording) for one in found.questions):
+        return  # `tests/grading/test_recordings.py` hands in wrong ones
+    alone = copy.copy(found)
+    alone.answers = lambda: answers
+    right = right_ones(answers, found.questions)
+    assert alone.judge("").status == "failed"
+    assert (
+        alone.judge(written({one.key: turned(one, right[one.key]) for one in found.questions})).status
+        == "failed"
+    )
+    tops = {one.key: right[one.key] if isinstance(one, Interval) else most(one) for one in found.questions}
+    if any(not isinstance(one, Interval) for one in found.questions):
+        assert alone.judge(written(tops)).status == "failed"
+    for one in found.questions:
+        others = written({key: value for key, value in right.items() if key != one.key})
+        for everything in BOUNDLESS if isinstance(one, Interval) else ():
+            verdict = alone.judge(f"{others}{one.key} = {everything}\n")
+            assert verdict.status == "failed" and not verdict.score, (one.key, everything, verdict)
+
+
 def test_there_are_enough_of_each_kind() -> None:
     kinds = [exercise.kind for exercise in EXERCISES]
     least = {"detective": 24, "command": 8, "predict": 12, "step": 16}
     assert {kind: kinds.count(kind) >= count for kind, count in least.items()} == dict.fromkeys(least, True)
     assert sum(exercise.minutes <= 10 for exercise in EXERCISES) >= 24
     assert len(EXERCISES) >= 100 and sum(not exercise.needs for exercise in EXERCISES) >= 75
+
+
+def test_each_page_of_the_book_has_an_exercise() -> None:
+    """But those that only tell where to find what, and one that sums up others."""
+    without = ("guides", "reference", "start", "index")
+    pages = {
+        path.relative_to(ROOT / "book").with_suffix("").as_posix() for path in (ROOT / "book").rglob("*.md")
+    }
+    asked = {one for one in pages if not one.startswith(without)}
+    assert sorted(asked - {exercise.chapter for exercise in EXERCISES}) == []
 
 
 def test_steps_come_just_before_what_they_lead_to() -> None:

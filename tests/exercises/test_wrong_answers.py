@@ -6,21 +6,22 @@ import pytest
 
 from labcode.grading.cases import Case
 from labcode.grading.task import answer
-from tests.exercises.support import cases, names_of, task
+from tests.exercises.support import cases, names_of, solution, task
 
 Wrong = tuple[str, str]  # a file's text, and the reason that is told
 
 
 def read(text: str) -> dict[str, list[Wrong]]:
-    """By part, what ``wrong_answers.txt`` has."""
+    """By part, what ``wrong_answers.txt`` has: the function alone, or behind all of the solution (``@+``)."""
     found: dict[str, list[Wrong]] = {}
-    head, body, short = "", "", ""
+    head, body, short, rest = "", "", "", ""
     for line in text.splitlines():
         if line.startswith("@"):
-            short, _, head = line[1:].partition(" ")
-            found[short] = []
+            short, _, head = line[1:].removeprefix("+").partition(" ")
+            rest = solution(short) if line.startswith("@+") else ""
+            found.setdefault(short, [])
         elif line.startswith(">"):
-            found[short].append((f"def {head}:\n    {body}\n", line[1:].strip()))
+            found[short].append((f"{rest}\n\ndef {head}:\n    {body}\n", line[1:].strip()))
         else:
             body = line
     return found

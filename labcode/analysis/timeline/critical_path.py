@@ -536,7 +536,8 @@ def _by_thread(table: pd.DataFrame) -> Iterator[tuple[int, pd.DataFrame]]:
 
 def _innermost(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
     """Of one thread's events, which nest: the times at which another is innermost, and which; or -1."""
-    order = np.lexsort((-ends, starts))
+    order = np.flatnonzero(ends > starts)  # what takes no time holds none
+    order = order[np.lexsort((-ends[order], starts[order]))]
     around = intervals.holders(ends[order], starts[order])
     depth = intervals.depths(around)
     outer = np.where(around >= 0, order[around], -1) if len(order) else around
