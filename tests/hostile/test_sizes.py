@@ -1,4 +1,4 @@
-"""What grows without end: a few commands on a small one in each change, others on a large one now and then."""
+"""What grows without end: a few commands on a small one in each change, others on a large one at night."""
 
 from pathlib import Path
 
