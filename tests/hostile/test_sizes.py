@@ -57,6 +57,12 @@ def test_of_too_many_windows_the_longest_are_judged_and_listed(monkeypatch: pyte
     assert len(energy.windows(log)) == 6
 
 
+def test_more_gpus_than_a_page_has_lines_make_a_report() -> None:
+    ready()
+    size = next(size for size in sizes.SIZES if size.name == "devices:report")
+    assert size.case(1_200).faults == []
+
+
 def test_windows_of_one_length_are_not_all_judged() -> None:
     log = power.log(power.device(power.steady()), windows=[("w", 1.0, 2.0)] * 9)
     table = energy.windows(log, 4)
