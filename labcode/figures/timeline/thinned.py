@@ -110,14 +110,14 @@ class Thinned:
         until = np.where(apart, until, np.minimum(until, np.maximum(following, start[first])))
         joined = counts > 1
         kept: pd.DataFrame = table.iloc[order[first]].reset_index(drop=True)
-        ends = kept["end_ns"].astype("Int64").to_numpy(dtype="object")
+        ends = kept["end_ns"].astype("Int64").to_numpy(dtype="object", copy=True)
         ends[joined] = until[joined]
         kept["end_ns"] = (
             pd.array(ends, dtype="Int64") if kept["end_ns"].dtype == "Int64" else ends.astype("int64")
         )
         for column in ("name", "short_name"):
             if column in kept and column != "graph_id":
-                names = kept[column].to_numpy(object)
+                names = kept[column].to_numpy(object, copy=True)  # what is shared cannot be changed
                 names[joined] = [
                     f"{name} and {more:,} more"
                     for name, more in zip(names[joined], counts[joined] - 1, strict=True)
