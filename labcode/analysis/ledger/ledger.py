@@ -256,7 +256,8 @@ def ledgers(view: View, judged: Steady, lines: Lines | None = None) -> list[Ledg
     """The ledger of each GPU, that of the worst one first.
 
     Worst is the one that waits least for others: what it does decides how long all take. Of GPUs that do not
-    wait for each other, it is the one with the longest iteration, then with the most idle time.
+    wait for each other, it is the one with the longest iteration, then with the most idle time; those whose
+    process has no iterations among the judged ones come last.
     """
     begun, ended = spans(view.ops)
     some = meetings.meets(view.ops) & (begun < judged.window[1]) & (ended > judged.window[0])
@@ -270,7 +271,7 @@ def ledgers(view: View, judged: Steady, lines: Lines | None = None) -> list[Ledg
     if len(met):
         every.sort(key=lambda one: one.each("late-rank"))
     else:
-        every.sort(key=lambda one: (-one.each_ns, -one.side("idle")))
+        every.sort(key=lambda one: (not one.repeats, -one.each_ns, -one.side("idle")))
     for process, window in list(view.hosts):  # nobody asks for the others again
         if every and process != every[0].pid:
             del view.hosts[process, window]

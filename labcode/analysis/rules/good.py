@@ -8,6 +8,7 @@ from labcode.show import percent
 
 ID = "good"
 TITLE = "The steady state is good"
+FEWEST = 8  # operations where nothing repeats: of fewer nothing is said
 UNEXPLAINED = 0.15  # of an iteration: idle time that no verdict explains
 _BOUNDS = {
     "matmul": "the rate of the tensor cores: larger tiles of work, fewer bits, fewer operations",
@@ -31,6 +32,10 @@ def good(tables: Tables, verdicts: Sequence[Verdict]) -> Verdict:
         ledger = tables.ledger
     except (CannotJudgeError, IndexError) as missing:
         return Verdict(ID, TITLE, "could not judge", f"could not judge: {missing}")
+    if not tables.count and len(tables.work) < FEWEST:
+        count = len(tables.work)
+        told = f"{count} operation{'s' * (count > 1)} in all, and nothing repeats: that is no steady state"
+        return Verdict(ID, TITLE, "could not judge", f"could not judge: {told}")
     causes = [one for one in verdicts if one.status == "found" and one.predicted and one.gain]
     most = max(causes, key=lambda one: one.gain or 0.0, default=None)
     computing, idle = ledger.side("computing"), ledger.side("idle") + ledger.side("moving")

@@ -30,6 +30,7 @@ LOADING_SHARE = 0.25  # of the idle time in gaps whose longest call loads code
 SYNC_CALLS = 3
 MANY_READS = 10  # an iteration
 CLOSE = 8  # launches between two reads that follow each other
+TOP_LEVEL = "<module>"  # of a script: it holds the whole loop
 EXPLICIT = r"torch/cuda/(?:__init__|streams)\.py:(?:synchronize|wait)$"
 CHUNKS = 30
 LOW = 0.5
@@ -157,8 +158,8 @@ def _reads(tables: Tables, program: Program) -> Bools:
 
 def _of_reads(tables: Tables) -> tuple[float, float, float]:
     """Where many numbers are read in each iteration: the share of the launching that the function has which
-    reads them; how much of that lies between reads that follow each other closely, for a function may hold
-    the whole loop; and the numbers read in an iteration.
+    reads them; on the top level of a script, which holds the whole loop, how much of that lies between reads
+    that follow each other closely; and the numbers read in an iteration.
     """
     program, lines = tables.replay.program, tables.lines
     if program is None or not lines.known:
@@ -176,6 +177,8 @@ def _of_reads(tables: Tables) -> tuple[float, float, float]:
         return 0.0, 0.0, count
     key = read_at[0][0].function, read_at[0][0].file
     share = sum(share for place, share in spread if (place.function, place.file) == key)
+    if key[0] != TOP_LEVEL:
+        return share, share, count
     spent = program.gap + program.spent
     between = float(spent[_between_reads(program, reads)].sum() / max(float(spent.sum()), 1.0))
     return share, min(share, between), count
@@ -282,12 +285,13 @@ def _synchronizing(tables: Tables, spent: int, dry: int, evidence: pd.DataFrame,
         mine = chosen(program)
         free = tables.replay.gain(*[lambda p: changes.without_waits(p, mine)] * 2) if mine.any() else None
         gain = Gain(free.share, 0.8 * free.low, free.high) if free is not None else Gain(0.0, 0.0, 0.0)
-        extra = 0.85 * _of_reads(tables)[0] * tables.ledger.share("launch", "sync", "copy-call")
-        if extra > gain.share:  # numbers read one by one: without the reads their launches go, too
+        reading, between, _ = _of_reads(tables)
+        extra = 0.85 * reading * tables.ledger.share("launch", "sync", "copy-call")
+        if extra > gain.share and between < reading:
             reads = _reads(tables, program)
             whole = tables.replay.gain(*[lambda p: _without_reads(p, mine, reads)] * 2)
             extra = min(extra, whole.share) if whole is not None else extra
-        if extra > gain.share:
+        if extra > gain.share:  # numbers read one by one: without the reads their launches go, too
             gain = Gain(extra, max(gain.low, extra / 2), max(gain.high, extra / 0.85))
         count = float(mine.sum()) / program.count
         calls = tables.api.iloc[program.row[mine]]

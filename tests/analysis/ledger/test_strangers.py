@@ -178,6 +178,11 @@ def test_nothing_repeats(tmp_path: Path) -> None:
 
 
 def test_a_single_kernel_and_no_host_rows(tmp_path: Path) -> None:
+    path = x.make_export(tmp_path / "b.sqlite", kernels=[x.kernel(5, 9)])
+    with reports.open_timeline(path, "diagnose") as report:
+        good = next(one for one in diagnose(report) if one.rule == "good")
+    said = "could not judge: 1 operation in all, and nothing repeats: that is no steady state"
+    assert (good.status, good.message) == ("could not judge", said)
     for kernels in ([x.kernel(5, 9)], [x.kernel(i * 1000, i * 1000 + 400) for i in range(9)]):
         found = judged(x.make_export(tmp_path / "a.sqlite", kernels=kernels))
         assert not [one.rule for one in found if one.severity in ("medium", "high") and one.predicted]
@@ -275,3 +280,12 @@ def test_reads_answer_for_what_is_launched_for_them_and_not_for_all_of_the_loop(
     assert next(rule for rule in found if rule != "good") == "launch-bound"
     gain = found["sync-in-loop"].gain
     assert gain is not None and gained / 1.5 < gain < gained * 1.5
+
+
+def test_of_processes_with_different_periods_the_judged_one_stands_first(tmp_path: Path) -> None:
+    first = strangers.train(strangers.started(), steps=20)
+    second = strangers.train(strangers.started(pid=200, device=1), steps=31, gemm_ns=90 * strangers.US)
+    with reports.open_timeline(first.export(tmp_path / "a.sqlite", second), "diagnose") as report:
+        tables = tables_of(report)
+        assert "judged is process 100" in tables.judged.notes[0]
+        assert tables.ledger.pid == 100 and tables.ledger.count == tables.count == 19
