@@ -1,6 +1,10 @@
 """Reports of Nsight Compute: launches, metrics, rules, source, device, against what ncu prints of them."""
 
+import json
 import lzma
+import os
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -47,6 +51,31 @@ def test_facts_of_the_session() -> None:
     assert report.clock_control == "none"
     assert report.command.startswith("ncu --clock-control none --set full")
     assert "/" not in report.command
+
+
+def test_units_are_there_where_the_reader_lies_in_a_folder_with_an_umlaut(tmp_path: Path) -> None:
+    """By itself it leaves nearly all of them empty there, and says nothing."""
+    import ncu_report
+
+    there = tmp_path / "Größe mit Raum" / "ncu_report"
+    there.mkdir(parents=True)
+    for file in Path(ncu_report.__file__).parent.iterdir():
+        (there / file.name).symlink_to(file)
+    report = ncu.path("few.ncu-rep")
+    units = {}
+    for name, code in (("lab", "main"), ("bare", "extract")):
+        call = {"main": "e.main([r, o])", "extract": "open(o, 'w').write(json.dumps(e.extract(r)))"}[code]
+        words = "import json, sys; from labcode.reports.ncu import extract as e; r, o = sys.argv[1:]; " + call
+        made = tmp_path / f"{name}.json"
+        subprocess.run(
+            [sys.executable, "-c", words, report, made],
+            check=True,
+            cwd=Path(__file__).parents[3],
+            env={**os.environ, "PYTHONPATH": f"{there.parent}"},
+        )
+        metrics = json.loads(made.read_text())["launches"][0]["metrics"]
+        units[name] = sum(bool(unit) for _, unit, _ in metrics.values())
+    assert units["lab"] > 2 * units["bare"]
 
 
 def test_metrics_keep_their_exact_values() -> None:
