@@ -186,13 +186,15 @@ def test_a_full_disk_is_one_line() -> None:
     assert "Traceback" not in result.stderr
 
 
-def test_a_closed_pipe_is_no_error_and_no_answer() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_closed_pipe_is_no_error_and_no_answer(unbuffered: str) -> None:
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "w") as closed:
         result = subprocess.run(
             [sys.executable, "-m", "labcode", "--help"],
             stdout=closed, stderr=subprocess.PIPE, text=True, timeout=600,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
         )  # fmt: skip
     assert (result.returncode, result.stderr) == (128 + signal.SIGPIPE, "")
 

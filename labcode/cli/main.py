@@ -95,9 +95,14 @@ def _fail(message: str) -> NoReturn:
 
 
 def _abandon_stdout() -> None:
-    """Print what can still be printed, and keep the interpreter from trying again when it ends."""
+    """Print what can still be printed, and keep the interpreter from trying again when it ends.
+
+    Typer hides a closed pipe behind a wrapper that says nothing; the stream beneath does.
+    """
     try:
-        sys.stdout.flush()
+        for stream in (sys.stdout, sys.__stdout__):
+            if stream is not None:
+                stream.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

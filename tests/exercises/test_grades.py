@@ -173,7 +173,7 @@ PART = {
         (json.dumps({**GOOD, "parts": [{**PART, "status": "brilliant"}]}), "JSON, but no grades"),
         (json.dumps({**GOOD, "parts": [{**PART, "worth": "much"}]}), "JSON, but no grades"),
         (json.dumps({**GOOD, "parts": [PART, PART]}), "a part is graded twice"),
-        ('{"schema": ' + "[" * 100_000, "nested too deep to be grades"),
+        ('{"schema": ' + "[" * 1_000_000, "nested too deep to be grades"),
     ],
 )
 def test_files_that_are_no_grades_are_named(tmp_path: Path, text: str, says: str) -> None:

@@ -4,9 +4,13 @@ It calls NVIDIA's package ``ncu-report``, whose native part can crash on a damag
 ends this process and not the one that asked. Every number stays exactly what the package gives.
 """
 
+import importlib.util
 import json
 import re
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,25 @@ INSTRUCTION_BYTES = 16
 _MOST_INSTRUCTIONS = 200_000
 _LABEL = re.compile(r"`\([^)]*\) ?")  # in "BRA `(.L_x_0) 0x7f00": ncu prints no label
 _SAMPLED_OVER_TIME = (".Triage", "pmsampling:", "profiler__timestamp", "profiler__pmsampler_ctxsw")
+
+
+@contextmanager
+def findable() -> Iterator[None]:
+    """Inside of the block NVIDIA's package is imported by a path in ASCII.
+
+    Where it lies in a folder of another name (``Größe``), it finds no table of metrics and leaves nearly all
+    units empty, without a word.
+    """
+    found = importlib.util.find_spec("ncu_report")
+    place = Path(found.origin).parents[1] if found is not None and found.origin else Path()
+    if str(place).isascii():
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="labcode-ncu-") as folder:
+        link = Path(folder, "packages")
+        link.symlink_to(place, target_is_directory=True)
+        sys.path.insert(0, str(link))
+        yield
 
 
 def extract(path: str) -> dict[str, Any]:
@@ -105,7 +128,8 @@ def _code(action: Any, start: int) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> int:
     """Write the extract of the report ``arguments[0]`` to ``arguments[1]``."""
-    content = json.dumps(extract(arguments[0]), separators=(",", ":"))
+    with findable():
+        content = json.dumps(extract(arguments[0]), separators=(",", ":"))
     Path(arguments[1]).write_text(content, encoding="utf-8", errors="replace")
     return 0
 

@@ -171,7 +171,7 @@ def test_stats(tmp_path: Path) -> None:
         (b"[1, 2]", "JSON, but no memory history"),
         (b'{"schema": 1, "events": [', "not valid JSON, or cut off"),
         (b"", "not valid JSON, or cut off"),
-        (b'{"schema": 1, "a": ' + b"[" * 100_000, "nested too deep"),
+        (b'{"schema": 1, "a": ' + b"[" * 1_000_000, "nested too deep"),
         (pickle.dumps({"segments": []}), "a pickle, as torch.cuda.memory._dump_snapshot writes it"),
     ],
 )

@@ -1,6 +1,10 @@
 """Reports of Nsight Compute: launches, metrics, rules, source, device, against what ncu prints of them."""
 
+import json
 import lzma
+import os
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,6 +13,7 @@ import pandas as pd
 import pytest
 
 from labcode.errors import InputError, LabError
+from labcode.reports.ncu import extract
 from labcode.reports.ncu.names import METRICS, STALL_ENDINGS, stall_names
 from labcode.reports.ncu.report import LAUNCH_COLUMNS, open_report, plain
 from tests.support import ncu
@@ -47,6 +52,24 @@ def test_facts_of_the_session() -> None:
     assert report.clock_control == "none"
     assert report.command.startswith("ncu --clock-control none --set full")
     assert "/" not in report.command
+
+
+def test_units_are_there_where_the_reader_lies_in_a_folder_with_an_umlaut(tmp_path: Path) -> None:
+    """By itself it leaves nearly all of them empty there, and says nothing."""
+    import ncu_report
+
+    there = tmp_path / "Größe mit Raum" / "ncu_report"
+    there.mkdir(parents=True)
+    for file in Path(ncu_report.__file__).parent.iterdir():
+        (there / file.name).symlink_to(file)
+    report = ncu.path("few.ncu-rep")
+    made = tmp_path / "few.json"
+    words = [sys.executable, "-P", extract.__file__, report, made]
+    subprocess.run(words, check=True, env={**os.environ, "PYTHONPATH": f"{there.parent}"})
+    metrics = json.loads(made.read_text())["launches"][0]["metrics"]
+    table = ncu.opened("few").metrics()
+    elsewhere = table[table["launch"] == 0].set_index("name")["unit"].to_dict()
+    assert {name: metrics[name][1] for name in elsewhere} == elsewhere
 
 
 def test_metrics_keep_their_exact_values() -> None:

@@ -151,7 +151,7 @@ def test_damaged_logs(
         (b"[1, 2]", "JSON, but no power log"),
         (b'{"schema": "labcode.power", "version": 1, "period_ns": NaN}', "not valid JSON, or cut off"),
         (b"\x89PNG\r\n", "not valid JSON, or cut off"),
-        (b'{"x": ' + b"[" * 100_000, "nested too deep to be a power log"),
+        (b'{"x": ' + b"[" * 1_000_000, "nested too deep to be a power log"),
         (b"\xfd7zXZ\x00rest", "cannot be unpacked"),
     ],
 )
