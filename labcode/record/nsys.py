@@ -20,14 +20,15 @@ LOG = ".nsys.log"
 EXPORT_LIMIT_S = 300.0
 PROCESSING_S = 120.0  # what nsys may take beyond the program's own time
 PLAIN = ("--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none")  # NCCL names its calls by NVTX
-# Of a program that nobody knows, with one of those below. Processes that it leaves behind, such as a pool
-# that compiles, are not waited for.
-PROGRAM = ("--trace=cuda,nvtx,osrt", "--cpuctxsw=none", "--wait=primary")
+PROGRAM = ("--trace=cuda,nvtx,osrt", "--cpuctxsw=none")  # of a program that nobody knows, with one of:
 # Which line did what: samples of Python, of all threads and child processes, every 2 ms. Backtraces of CUDA
 # calls (--python-backtrace=cuda) would name the line of each call, but they unwind native stacks, too: a loop
 # of short launches took three times as long.
 LINES = ("--sample=none", "--python-sampling=true", "--python-sampling-frequency=500")
 NO_LINES = ("--sample=none",)
+_LEFT_BEHIND = (
+    "--wait=primary"  # processes that outlive a program, such as a pool that compiles, are not waited for
+)
 _PAYLOADS = ("--include-blobs=true", "--include-json=true")
 _LITTLE_SPACE = 64 << 20
 _ENDED = 128 + signal.SIGTERM  # how nsys ends a program whose time is over
@@ -104,7 +105,7 @@ def record(
         raise ToolError(f"{words[0]}: not found; check the command after --")
     report, log, notes = folder / f"{name}{SUFFIX}", folder / f"{name}{LOG}", list[str]()
     for more in (LINES, NO_LINES) if lines else (NO_LINES,):
-        options = (*PROGRAM, *more, *([f"--duration={limit_s:g}"] if limit_s else []))
+        options = (*PROGRAM, _LEFT_BEHIND, *more, *([f"--duration={limit_s:g}"] if limit_s else []))
         began, told, ended, seconds = _attended(nsys, options, words, report, log)
         if began or more == NO_LINES:
             break
