@@ -1,8 +1,10 @@
 """Detective compute-ex54: which cut for which shape?
 
-captures/h100/stream_k_bench/all.json: one matmul kernel with tiles of 128 × 256 on an H100 (132
+captures/h200/stream_k_bench/all.json: one matmul kernel with tiles of 128 × 256 on an H200 (132
 multiprocessors, a tile on each at a time), on seven shapes. `whole` leaves tiles whole, `split` cuts each
-along k, `stream_k` cuts all of them as one line, `hybrid` only what does not fill a wave.
+along k, and so does `cluster`, whose pieces are added up by the blocks of a cluster; `stream_k` cuts all of
+them as one line, `hybrid` only what does not fill a wave; in `pair` two blocks share B; `both` is hybrid and
+pair. Leave `joint` aside.
 """
 
 from labcode.grading.sheet import Answers, Count, Misreading, Number, Share, Word
@@ -11,7 +13,7 @@ STEPS = ("whole", "split", "cluster", "stream_k", "hybrid", "pair", "both")
 QUESTIONS = (
     Count("tiles", "tail: tiles of 128 × 256 that cover C"),
     Share("filled", "tail: the share of two waves' places that these tiles fill", by=0.01),
-    Word("thin", "the fastest step of thin_16", words=STEPS),
+    Word("thin", "the fastest of these steps on thin_16", words=STEPS),
     Number("gain", "tail: how many times as fast `both` is as `whole`", within=0.02),
     Number("square", "square: how many times as long `split` takes as `whole`", within=0.02),
 )
@@ -21,7 +23,7 @@ def answers() -> Answers:
     """The right answers, from the capture."""
     from labcode.grading import opened
 
-    record = opened.record("h100", "stream_k_bench", "all")
+    record = opened.record("h200", "stream_k_bench", "all")
     shapes, results = record["parameters"]["shapes"], record["results"]
 
     def us(shape: str, step: str) -> float:
@@ -38,7 +40,7 @@ def answers() -> Answers:
         "stream_k": "a line over all tiles gives blocks pieces of two tiles each: more to add up",
         "hybrid": "without a full wave all of it is left over: it does what stream_k does",
         "pair": "a pair of blocks shares B: still 16 tiles",
-        "both": "that is second: its pieces reach over the ends of tiles",
+        "both": "its pieces reach over the ends of tiles, as those of hybrid do: more to add up",
     }
     count, gain, square = tiles("tail"), us("tail", "whole") / us("tail", "both"), us("square", "split")
     return Answers(
@@ -50,7 +52,7 @@ def answers() -> Answers:
             "square": square / us("square", "whole"),
         },
         [
-            Misreading("tiles are 128 high and 256 wide", {"tiles": tiles("tail", 256, 128) + 1}),
+            Misreading("tiles are 128 high and 256 wide", {"tiles": tiles("tail", 256, 128)}),
             Misreading("a tile has 128 × 256 elements, not 128 × 128", {"tiles": tiles("tail", 128, 128)}),
             Misreading(
                 "that is the share of one wave that the last one fills", {"filled": (count - 132) / 132}
