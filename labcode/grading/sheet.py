@@ -42,6 +42,7 @@ _SCALES = {
     100.0: "a factor of 100: a share, or percent?",
 }
 _OF_THE_BOOK = "that one came with the book: record it yourself"
+_PERCENT = 10  # a share from here on is meant in percent; below it may be the whole over a part, too
 _NEAR = 4  # times the tolerance: read off too roughly,
 _ROUGHLY = 0.15  # if it is no more than so much beside the right one, or twice the tolerance
 
@@ -114,7 +115,8 @@ class Number(Question):
             return "the sign is the other way round"
         allowed = self._allowed(right)
         if abs(given - right) <= min(_NEAR * allowed, max(2 * allowed, _ROUGHLY * abs(right))):
-            return f"near, but not within {self._tolerance()}: read it off more closely"
+            close = "are these the numbers asked for, and read off closely enough?"
+            return f"near, but not within {self._tolerance()}: {close}"
         return ""
 
     def shown(self, value: Any) -> str:
@@ -163,7 +165,9 @@ class Share(Number):
         """Percent, or no share."""
         if said := super().unfit(given):
             return said
-        if 1 < given <= 100:
+        if 1 < given < _PERCENT:  # of a part, or the whole over its part
+            return f"a share runs from 0 to 1: the part over the whole; {given:g} percent are {given / 100:g}"
+        if _PERCENT <= given <= 100:
             return f"{given:g} is in percent; a share runs from 0 to 1: {given / 100:g}"
         return "" if 0 <= given <= 1 else "a share runs from 0 to 1"
 
@@ -512,7 +516,8 @@ class Sheet:
 
     def mistaken(self, given: Mapping[str, Any], answers: Answers) -> list[tuple[str, list[str]]]:
         """What misreadings say that fit every answer they would have given, and the keys they explain."""
-        questions, found = {one.key: one for one in self.questions}, []
+        questions = {one.key: one for one in self.questions}
+        found: list[tuple[float, tuple[str, list[str]]]] = []
         for misreading in answers.misreadings:
             fits = all(
                 _gave(questions[key], value, given[key], answers.right[key])
@@ -520,8 +525,10 @@ class Sheet:
             )
             wrong = [k for k in misreading.gives if not questions[k].same(answers.right[k], given[k])]
             if fits and wrong:
-                found.append((misreading.says, wrong))
-        return found[::-1]  # the first that explains a key is told
+                far = max(_apart(value, given[key]) for key, value in misreading.gives.items())
+                found.append((far, (misreading.says, wrong)))
+        found.sort(key=lambda one: one[0])  # of alike numbers the nearest, else the first that explains a key
+        return [told for _, told in found[::-1]]
 
     def _predicted(self, one: Interval, right: Any, given: Sequence[float]) -> Predicted:
         low, high, measured = float(given[0]), float(given[1]), float(right)
@@ -596,6 +603,11 @@ def _gave(question: Question, value: Any, given: Any, right: Any) -> bool:
             return False
         return value.lower() in given.lower() or (len(given) > 3 and given.lower() in value.lower())
     return question.same(value, given)
+
+
+def _apart(value: Any, given: Any) -> float:
+    """How far an answer is from a misreading's number, as a share of it; nothing where it is no number."""
+    return abs(given - value) / (abs(value) or 1.0) if _is_number(value) and _is_number(given) else 0.0
 
 
 def _where(message: str, text: str) -> str:

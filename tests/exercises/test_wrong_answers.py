@@ -6,13 +6,15 @@ import pytest
 
 from labcode.grading.cases import Case
 from labcode.grading.task import answer
-from tests.exercises.support import cases, names_of, solution, task
+from tests.exercises.support import SHEETS, cases, names_of, solution, task
+from tests.exercises.test_sheets import read as read_sheet
 
-Wrong = tuple[str, str]  # a file's text, and the reason that is told
+Wrong = tuple[str, str]  # a file's text (of a sheet, one line), and the reason that is told
 
 
 def read(text: str) -> dict[str, list[Wrong]]:
-    """By part, what ``wrong_answers.txt`` has: the function alone, or behind all of the solution (``@+``)."""
+    """By part, what ``wrong_answers.txt`` has: the function alone, or behind all of the solution (``@+``);
+    of a sheet a key and a value, the others being right."""
     found: dict[str, list[Wrong]] = {}
     head, body, short, rest = "", "", "", ""
     for line in text.splitlines():
@@ -21,7 +23,8 @@ def read(text: str) -> dict[str, list[Wrong]]:
             rest = solution(short) if line.startswith("@+") else ""
             found.setdefault(short, [])
         elif line.startswith(">"):
-            found[short].append((f"{rest}\n\ndef {head}:\n    {body}\n", line[1:].strip()))
+            source = f"{head} = {body}" if short in SHEETS else f"{rest}\n\ndef {head}:\n    {body}\n"
+            found[short].append((source, line[1:].strip()))
         else:
             body = line
     return found
@@ -32,6 +35,8 @@ ALL = read(Path(__file__).with_name("wrong_answers.txt").read_text(encoding="utf
 
 def told(short: str, source: str) -> str:
     """The reason that a learner is told, "passes", or "error"."""
+    if short in SHEETS:
+        return told_of_a_sheet(short, source)
     names = names_of(source)
     before: list[Case] = []
     for case in cases(short, 7):
@@ -43,6 +48,19 @@ def told(short: str, source: str) -> str:
             return next((line.removeprefix("likely:").strip() for line in lines if "likely:" in line), "")
         before.append(case)
     return "passes"
+
+
+def told_of_a_sheet(short: str, line: str) -> str:
+    """The same of a sheet in which one line is wrong."""
+    sheet, answers = read_sheet(short)
+    key = line.partition(" = ")[0]
+    right = sheet.filled(short, answers.right).splitlines()
+    wrong = [line if one.startswith(f"{key} = ") else one for one in right]
+    verdict = sheet.judge("\n".join(wrong))
+    if verdict.status == "passed":
+        return "passes"
+    said = (verdict.headline, *verdict.details)  # what cannot be read stands in the headline
+    return next(one for one in said if one.startswith(f"{key}: ")).partition(": ")[2].partition("right: ")[2]
 
 
 @pytest.mark.parametrize("short", ALL)

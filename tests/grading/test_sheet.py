@@ -37,6 +37,7 @@ def answers() -> Answers:
         ["launches it is"],
     )
 '''
+NEAR = "are these the numbers asked for, and read off closely enough?"
 RIGHT = {"idle": "0.41", "step_ms": "12.6", "steps": "7", "cause": '"launches"', "kernel": '"gemm_tn"'}
 
 
@@ -78,6 +79,7 @@ def test_right_answers_within_their_tolerance_pass(asked: Sheet) -> None:
         ({"idel": "0.4"}, "idel: no key of this sheet; did you mean idle?"),
         ({"other": "1"}, "other: no key of this sheet; there are idle, step_ms, steps, cause, kernel"),
         ({"idle": "40"}, "idle: 40 is in percent; a share runs from 0 to 1: 0.4"),
+        ({"idle": "2.5"}, "idle: a share runs from 0 to 1: the part over the whole; 2.5 percent are 0.025"),
         ({"idle": "-0.1"}, "idle: a share runs from 0 to 1"),
         ({"idle": '"40 %"'}, 'idle: should be a number such as 2.5, without a unit, not the text "40 %"'),
         ({"step_ms": "true"}, "step_ms: should be a number such as 2.5, without a unit, not true or false"),
@@ -109,11 +111,11 @@ def test_all_that_is_wrong_with_a_sheet_is_told_at_once(asked: Sheet) -> None:
             {"idle": "0.6"},
             "idle: 0.6 is not right: this is the other part: 1 minus the share that was asked for",
         ),
-        ({"idle": "0.45"}, "idle: 0.45 is not right: near, but not within 0.02: read it off more closely"),
+        ({"idle": "0.45"}, f"idle: 0.45 is not right: near, but not within 0.02: {NEAR}"),
         ({"idle": "0.2"}, "idle: 0.2 is not right"),
         ({"step_ms": "12500"}, "step_ms: 12500 is not right: a factor of 1,000: check the unit"),
         ({"step_ms": "-12.5"}, "step_ms: -12.5 is not right: the sign is the other way round"),
-        ({"step_ms": "14"}, "step_ms: 14 is not right: near, but not within 5 %: read it off more closely"),
+        ({"step_ms": "14"}, f"step_ms: 14 is not right: near, but not within 5 %: {NEAR}"),
         ({"step_ms": "1250"}, "step_ms: 1250 is not right"),  # no share, so no percent
         ({"step_ms": "10.4"}, "step_ms: 10.4 is not right"),  # a sixth beside it is not near
         ({"steps": "8"}, "steps: 8 is not right: one off: are the first and the last counted?"),

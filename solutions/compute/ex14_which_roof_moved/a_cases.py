@@ -5,7 +5,7 @@ import numpy as np
 from labcode.grading.cases import Case
 
 OLD = {"flop": 1024.0, "bytes": 4.0, "exponentials": 4.0}
-NEW = {"flop": 2048.0, "bytes": 8.0, "exponentials": 4.0}
+NEW = {"flop": 2048.0, "bytes": 8.0, "exponentials": 5.0}
 
 
 def cases(rng: np.random.Generator) -> list[Case]:

@@ -47,6 +47,7 @@ def answers() -> Answers:
             Misreading("tree was hundreds of times as fast as atomics", {"no_gain": "tree"}),
             Misreading("vectorized was several times as fast as the one before", {"no_gain": "vectorized"}),
             Misreading("bulk still gained a few percent; another gained less than one", {"no_gain": "bulk"}),
+            Misreading("that is over the time of bulk", {"gb_per_s": read / bulk.number("duration_ns")}),
             Misreading("those are the blocks", {"threads": blocks}),
             Misreading("those are the threads of a block", {"threads": threads // blocks}),
         ],

@@ -1,7 +1,8 @@
 """Detective compute-ex50: sixty-four experts, unevenly loaded.
 
 captures/h100/grouped_bench/all.json: the matmul of a mixture of experts, in several ways. In
-"small" 49,152 tokens go to 64 experts, in "decode" 384.
+"small" 49,152 tokens go to 64 experts, in "decode" 384. `loop` launches a matmul for each expert,
+`graph` replays them as a CUDA graph, `queue` is one kernel whose blocks draw tiles from a queue.
 """
 
 from labcode.grading.sheet import Answers, Count, Misreading, Number, Share, Word
@@ -9,7 +10,7 @@ from labcode.grading.sheet import Answers, Count, Misreading, Number, Share, Wor
 QUESTIONS = (
     Count("unused", "small: how many experts have no token"),
     Number("uneven", "small: tokens of the busiest expert over the mean of all 64", within=0.02),
-    Share("launching", "decode: the share of `loop` that `graph` saves", by=0.02),
+    Share("launching", "decode: the share of the time of `loop` that `graph` saves", by=0.02),
     Share("mfu", "small: MFU of `queue`, of 989 TFLOP/s", by=0.01),
     Word(
         "limit",
@@ -40,6 +41,9 @@ def answers() -> Answers:
         },
         [
             Misreading("those are the experts that have tokens", {"unused": len(used)}),
+            Misreading("an expert with one token is used", {"unused": sum(load <= 1 for load in loads)}),
+            Misreading("that is the busiest expert's share of all tokens", {"uneven": max(loads) / rows}),
+            Misreading("those are its tokens: divide by the mean of all experts", {"uneven": max(loads)}),
             Misreading(
                 "experts without tokens count in the mean", {"uneven": max(loads) * len(used) / sum(loads)}
             ),
@@ -52,6 +56,8 @@ def answers() -> Answers:
                 {"launching": 1 - small["graph_us"] / small["loop_us"]},
             ),
             Misreading("a multiply-add is two FLOP", {"mfu": mfu / 2}),
+            Misreading("that is cuBLAS's one large matmul", {"mfu": small["cublas_tflop_per_s"] / 989}),
+            Misreading("that is decode", {"mfu": decode["queue_tflop_per_s"] / 989}),
             Misreading(
                 "that is the share of cuBLAS's one large matmul",
                 {"mfu": small["cublas_us"] / small["queue_us"]},

@@ -41,7 +41,8 @@ def answers() -> Answers:
                         "ncu --set full -k softmax -s 2 -o third python train.py",
                     ),
                     Check(
-                        "another launch of softmax is profiled: two of them come before, so skip two",
+                        "another launch of softmax is profiled: filter by name, and skip the two of "
+                        "them that come before",
                         lambda r: r.profiled(KERNELS) == [5],
                         "ncu --set full -k softmax -s 3 -c 1 -o third python train.py",
                     ),

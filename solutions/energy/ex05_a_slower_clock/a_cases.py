@@ -31,9 +31,14 @@ def cases(rng: np.random.Generator) -> list[Case]:
                 made.append(Case(f"{name} at {clock:g}", said, function, (kernels, clock)))
     half = [(8.0, "compute", 128.0, 256.0), (8.0, "memory", 128.0, 256.0)]
     clocks = [0.25, 0.5, 1.0]
+    few = [(2.0, "compute", 128.0, 256.0), (62.0, "memory", 128.0, 256.0)]
     chosen = {
+        "memory alone, much time": ([(first, "memory", still, moving)], clocks, 1.0),
+        "few that compute, much time": (few, clocks, 8.0),
+        "few that compute": (few, clocks, 0.125),
         "just fast enough": (half, clocks, 0.5),
         "a little too slow": (half, clocks, 0.4375),
+        "not the full clock": (few, clocks[:2], 0.0625),
         "slow does not matter": ([(8.0, "compute", 512.0, 8.0)], clocks, 8.0),
         "memory alone": (given["memory alone"], clocks, 0.0),
         "the same energy at any clock": (given["the host alone"], [0.5, 1.0, 0.25], 0.0),

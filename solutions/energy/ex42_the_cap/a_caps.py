@@ -46,6 +46,12 @@ def answers() -> Answers:
                 "that is the energy of one product: random numbers make it slower, too",
                 {"less_power": float(table["each_j"][random] / table["each_j"][zeros])},
             ),
+            Misreading(
+                "the other way round", {"less_power": float(table["watts"][zeros] / table["watts"][random])}
+            ),
+            Misreading(
+                "that is FLOP for a pJ", {"pj_a_flop": float(flop[random] / table["energy_j"][random] / 1e12)}
+            ),
             Misreading("that is zeros", {"pj_a_flop": float(1e12 * table["energy_j"][zeros] / flop[zeros])}),
             Misreading("each product is made, whatever its factors", {"why": "fewer products are made"}),
             Misreading("as many bytes are read", {"why": "less memory is read"}),

@@ -13,7 +13,7 @@ QUESTIONS = (
         "the list that timed the launch, not the product",
         words=("host_without_wait_us", "host_with_wait_us", "events_us", "events_batch_of_10_us"),
     ),
-    Number("tflops", "TFLOPS by the median of the events", within=0.01),
+    Number("tflops", "TFLOPS by the median of events_us", within=0.002),
     Number("would_be", "TFLOPS by the median of the list that timed the launch", within=0.03),
     Number("best_gbps", "the highest rate with the same buffers each time", unit="GB/s", within=0.01),
     Word("from", "where those bytes came from", words=("the L2 cache", "DRAM", "the L1 cache", "the host")),
@@ -51,6 +51,10 @@ def answers() -> Answers:
             Misreading(
                 "ten products between two events, divided by ten", {"not_timed": "events_batch_of_10_us"}
             ),
+            Misreading(
+                "that is by events around ten products each", {"tflops": tflops("events_batch_of_10_us")}
+            ),
+            Misreading("that is by the host's clock", {"tflops": tflops("host_with_wait_us")}),
             Misreading("that is by the launch's time", {"tflops": tflops(launch)}),
             Misreading(
                 "that is by the shortest; the median is asked for",

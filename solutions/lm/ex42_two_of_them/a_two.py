@@ -8,7 +8,7 @@ from labcode.grading.sheet import Answers, Misreading, Number, Share, Word
 
 QUESTIONS = (
     Number("rate", "two GPUs, `compiled`: tokens per second of both together", unit="tokens/s", within=0.02),
-    Number("faster", "how many times that rate is the rate of `stay`", within=0.01),
+    Number("faster", "two GPUs: the rate of `stay` over that of `compiled`", within=0.01),
     Share("kept", "tokens per second and GPU: `stay` on two over `flex` of llama_training, on one", by=0.02),
     Number("memory", "two GPUs, `stay`: the peak memory of a GPU", unit="GB", within=0.02),
     Word(
@@ -42,10 +42,19 @@ def answers() -> Answers:
         [
             Misreading("that is one of the two", {"rate": compiled / 2}),
             Misreading("that is `stay`", {"rate": stay}),
+            Misreading("tokens are those of the whole window, of all its steps", {"rate": compiled / 3}),
+            Misreading("tokens are those of both GPUs already", {"rate": 2 * compiled}),
+            Misreading("that is one GPU, of llama_training", {"rate": rate(one, "compiled")}),
+            Misreading("that is over bf16", {"faster": stay / rate(two, "bf16")}),
+            Misreading("that is over one GPU, of llama_training", {"faster": stay / rate(one, "compiled")}),
+            Misreading("that is over `kept`", {"kept": stay / (2 * rate(one, "kept"))}),
             Misreading("that is bf16", {"faster": rate(two, "bf16") / compiled}),
             Misreading("the other way round", {"faster": compiled / stay}),
             Misreading("that is `compiled` on two", {"kept": compiled / (2 * alone)}),
             Misreading("that is GiB", {"memory": gib}),
+            Misreading(
+                "that is one GPU, of llama_training", {"memory": one["ways"]["compiled"]["peak_bytes"] / 1e9}
+            ),
             Misreading("that is both together", {"memory": 2 * two["ways"]["stay"]["peak_bytes"] / 1e9}),
             Misreading("matmuls are in bf16 in both", {"changed": "precision of matmuls"}),
             Misreading("that is the next change, `stay`", {"changed": "where weights stay"}),

@@ -11,7 +11,9 @@ QUESTIONS = (
     Number("bus", "its bus bandwidth: 2 (n − 1) / n of the bytes over that time", unit="GB/s", within=0.02),
     Number("against_two", "its time over that of the same bytes on two", within=0.02),
     Number(
-        "gather", "the all-reduce of 1 GiB over the all-gather of 1 GiB, both on four: times", within=0.02
+        "gather",
+        "the time of that all-reduce over that of the all-gather of 1 GiB, also on four",
+        within=0.02,
     ),
     Count(
         "from_mib",
@@ -44,6 +46,17 @@ def answers() -> Answers:
         },
         [
             Misreading("that is two GPUs", {"four": two / 1e3}),
+            Misreading("that is the all-gather", {"four": gather / 1e3}),
+            Misreading("that is 4 GiB", {"four": reduce[4 * GIB] / 1e3}),
+            Misreading("that is in GiB/s: GB are 10⁹ bytes", {"bus": 1.5 * rate * 1e9 / GIB}),
+            Misreading(
+                "(n − 1) / n is an all-gather's: an all-reduce sends twice as much", {"bus": 0.75 * rate}
+            ),
+            Misreading(
+                "that is the bus bandwidth's gain: times are asked for", {"against_two": 1.5 * two / four}
+            ),
+            Misreading("that is on two", {"gather": two / us["all_gather", 2, GIB]}),
+            Misreading("that all-gather is on two", {"gather": four / us["all_gather", 2, GIB]}),
             Misreading(
                 "that is bytes over time: a link of the ring carries 1.5 times as many", {"bus": rate}
             ),
@@ -52,6 +65,8 @@ def answers() -> Answers:
             Misreading("a ring of four sends 1.5 times the bytes: measured it is less", {"against_two": 1.5}),
             Misreading("an all-reduce is two such phases; measured they are not twice one", {"gather": 2.0}),
             Misreading("the other way round", {"gather": gather / four}),
+            Misreading("that is in KiB", {"from_mib": long // 1024}),
+            Misreading("those are bytes", {"from_mib": long}),
             Misreading("that is twice that size", {"from_mib": 2 * long // MIB}),
             Misreading("that one is still shorter", {"from_mib": long // 2 // MIB}),
         ],

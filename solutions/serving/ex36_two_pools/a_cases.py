@@ -34,7 +34,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     ]
     time = 2.0 * some(1, 9)
     links = {
-        "a fast link": (time, 16.0 * time, 64.0, 8),
+        "a fast link": (time, 16.0 * time, 64.0, 4),
         "as fast as the prefill": (time, 64.0 * time, 64.0, 8),
         "a slow link": (time, 256.0 * time, 64.0, 8),
         "a short prefill, a slow link": (2.0, 512.0, 64.0, 8),

@@ -65,6 +65,18 @@ def answers() -> Answers:
             Misreading("that is the 95th percentile", {"p99_ms": float(np.percentile(whole, 95))}),
             Misreading("that is the longest of all", {"p99_ms": float(whole.max())}),
             Misreading("that is the median", {"first_p99_ms": float(np.median(first))}),
+            Misreading(
+                "counted from when it is started: who waits has waited since arriving",
+                {"p99_ms": float(np.percentile(started, 99))},
+            ),
+            Misreading(
+                "counted from when it is started: who waits has waited since arriving",
+                {"first_p99_ms": float(np.percentile(run["first"] - run["started"], 99))},
+            ),
+            Misreading(
+                "those are medians: the mean over the mean",
+                {"waiting": float(np.median(waits) / np.median(first))},
+            ),
             Misreading("that is the median", {"p99_ms": float(np.median(whole))}),
             Misreading(
                 "that is the share of the whole time until the last token",
