@@ -9,7 +9,9 @@ from labcode.grading.sheet import Answers, Count, Misreading, Number, Share, Wor
 QUESTIONS = (
     Number("nccl_ms", "the time of NCCL's kernels", unit="ms", within=0.01),
     Share("exposed", "the share of that time in which no other kernel runs on that GPU"),
-    Count("calls", "the collectives in an iteration (each iteration begins with one optimizer step)"),
+    Count(
+        "calls", "the collectives of one GPU in an iteration (each iteration begins with one optimizer step)"
+    ),
     Number(
         "gain", "how many times as fast an iteration would be at most, if all of it were hidden", within=0.02
     ),
@@ -52,6 +54,7 @@ def answers() -> Answers:
         [
             Misreading("that is both GPUs", {"nccl_ms": opened.ms(both)}),
             Misreading("all of the window; divide by its iterations", {"calls": len(nccl)}),
+            Misreading("that is both GPUs", {"calls": round(2 * len(nccl) / judged.count)}),
             Misreading("that is the share of the window", {"exposed": exposed / width}),
             Misreading(
                 "the gain counts both GPUs, which wait at the same time",
