@@ -15,6 +15,7 @@ print(monitor.get_summary())
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import itertools
@@ -337,9 +338,9 @@ class Profile:
                     value = function(*args, **kwargs)
                 finally:
                     inside.reset(token)
+                if isinstance(value, _LAZY) or hasattr(type(value), "__await__"):
+                    return cast("R", later(value, mark, inside))
                 if mark is not None:
-                    if isinstance(value, _LAZY):
-                        return cast("R", later(value, mark))
                     end(mark)
                 return value
 
@@ -347,15 +348,33 @@ class Profile:
         measured.profile = self
         return cast("Profiled[P, R]", measured)
 
-    def _later(self, value: Any, mark: _Mark) -> Any:
-        """What a call returned that works only afterwards: a coroutine, to be measured as it is awaited;
-        `LabError` for a generator."""
+    def _later(self, value: Any, mark: _Mark | None, inside: ContextVar[bool]) -> Any:
+        """What a call returned that works only afterwards, to be measured until it is done: a coroutine, a
+        task; `LabError` for a generator and for what else is awaited."""
+        if isinstance(value, asyncio.Future):
+
+            def done(task: asyncio.Future[Any]) -> None:
+                if mark is not None and not task.cancelled() and task.exception() is None:
+                    self._end(mark)
+
+            value.add_done_callback(done)
+            return value
         if not isinstance(value, CoroutineType):
+            if hasattr(type(value), "__await__"):
+                raise LabError(
+                    f"auto_profile: {self.name} returns a {type(value).__name__}, which works while it is "
+                    "awaited; measure an async function that awaits it"
+                )
             raise self._lazy(self.name)
 
         async def awaited() -> Any:
-            found = await value
-            self._end(mark)
+            token = inside.set(True)
+            try:
+                found = await value
+            finally:
+                inside.reset(token)
+            if mark is not None:
+                self._end(mark)
             return found
 
         return awaited()

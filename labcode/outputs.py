@@ -89,6 +89,21 @@ def staged(folder: Path, *, force: bool, reads: Iterable[Path] = ()) -> Iterator
 def private_folder(parent: Path | None = None) -> Iterator[Path]:
     """A folder that only this user can look into, gone afterwards; by default among temporary files.
 
+    What processes that were killed left there is removed first.
+    """
+    parent = Path(tempfile.gettempdir()) if parent is None else parent
+    prefix = swept(parent)
+    with _named(parent):
+        folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def swept(parent: Path | None = None) -> str:
+    """How the name of a folder begins that this process makes for itself, by default among temporary files.
+
     What processes that were killed left there is removed first: folders whose name says that they were made
     on this machine, by a process of this user that has ended.
     """
@@ -101,13 +116,7 @@ def private_folder(parent: Path | None = None) -> Iterator[Path]:
                 with contextlib.suppress(OSError):
                     if (parent / name).lstat().st_uid == os.geteuid():
                         shutil.rmtree(parent / name, ignore_errors=True)
-    prefix = f"{WORK}{machine}-{os.getpid()}-{_began('self')}-"
-    with _named(parent):
-        folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+    return f"{WORK}{machine}-{os.getpid()}-{_began('self')}-"
 
 
 def refuse_inputs(outputs: Iterable[Path], reads: Iterable[Path]) -> None:

@@ -307,7 +307,10 @@ def test_what_works_only_after_the_call_is_measured_or_refused() -> None:
     async def step() -> int:
         return await Model()()
 
-    for made in (Model(), lambda: Model()(), functools.partial(step)):
+    def task() -> Any:
+        return asyncio.ensure_future(step())
+
+    for made in (Model(), lambda: Model()(), functools.partial(step), task):
         measured: Any = auto_profile(warmup=0)(made)
         assert asyncio.run(alone(measured)) == 3
         assert measured.profile.result.median_us >= 20_000
@@ -318,7 +321,14 @@ def test_what_works_only_after_the_call_is_measured_or_refused() -> None:
     with pytest.raises(LabError, match="numbers is a generator, which works while others take from it"):
         auto_profile(functools.partial(numbers, 3))
     with pytest.raises(LabError, match="is a generator, which works while others take from it"):
-        auto_profile(warmup=0)(lambda: numbers(3))()
+        auto_profile(lambda: numbers(3))()  # in its warm-up, too
+
+    class Later:
+        def __await__(self) -> Any:
+            return step().__await__()
+
+    with pytest.raises(LabError, match="returns a Later, which works while it is awaited; measure an async"):
+        auto_profile(lambda: Later())()
     with pytest.raises(LabError, match="Model is a class; decorate its methods"):
         auto_profile(Model)
     with pytest.raises(LabError, match="warmup counts from 0, iterations from 1, in whole numbers"):
@@ -335,6 +345,12 @@ def test_a_call_of_itself_is_part_of_the_outermost() -> None:
         return down(count - 1) + 1 if count else 0
 
     assert down(10) == 10 and len(down.profile.result.times_us) == 1
+
+    async def deeper(count: int) -> int:
+        return await measured(count - 1) + 1 if count else 0
+
+    measured: Any = auto_profile(warmup=0)(lambda count: deeper(count))
+    assert asyncio.run(deeper(3)) == 3 and len(measured.profile.result.times_us) == 1
 
 
 @pytest.mark.usefixtures("waited")

@@ -1,6 +1,7 @@
 """Files come whole and together, or not at all."""
 
 import errno
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -30,6 +31,17 @@ def test_nothing_is_left_of_what_was_interrupted(tmp_path: Path, error: BaseExce
         (work / "x.csv").write_text("1")
         raise error
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_process_left_goes_with_the_next(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    before = outputs.swept(tmp_path)
+    left = tmp_path / f"{before.rsplit('-', 3)[0]}-{ended.pid}-1-abc"
+    for folder in (left, tmp_path / f"{before}abc", tmp_path / ".labcode-other"):
+        folder.mkdir()
+    ended.wait()
+    assert outputs.swept(tmp_path) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted((f"{before}abc", ".labcode-other"))
 
 
 def test_a_folder_that_was_there_stays(tmp_path: Path) -> None:

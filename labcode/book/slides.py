@@ -55,9 +55,14 @@ def write(page: str, output: Path) -> int:
     """
     if output.suffix not in (".html", ".htm"):
         raise LabError(f"{output}: slides are an .html file")
-    built = store.repository_root() / _BUILT
+    root = store.repository_root()
+    built = root / _BUILT
     name = page.removeprefix("book/").removesuffix(".md").removesuffix(".html")
     if not (built / "index.html").is_file():
+        if not (root / "book").is_dir():
+            raise LabError(
+                f"{root}: no book here; clone the book's repository and run this there, or set LABCODE_HOME"
+            )
         raise LabError(
             f"{built}: the book is not built; `nox -s book` builds it, and slides are made from its pages"
         )

@@ -159,7 +159,8 @@ _RULES = (
     _rule(
         "a working directory",
         "wW",
-        rf"(?<![A-Za-z0-9_])(?P<head>(?i:cwd)(?:{_QUOTE})?(?: ?[:=] ?| ))"
+        rf"(?<![A-Za-z0-9_])(?P<head>(?i:cwd|pwd|work(?:ing)?[_\-]?dir(?:ectory)?)(?:{_QUOTE})?"
+        r"(?>\s*+(?:[=\-]>|[:=])\s*+|\s++is\s++|\s++))"
         rf"(?:(?P<q>{_QUOTE})(?P<quoted>(?:(?!(?P=q))[^\n]){{1,65536}}+)|(?P<bare>[\w.~/\-][^\s\"',;\\]*))",
         _variable,
     ),

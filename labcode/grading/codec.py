@@ -41,6 +41,14 @@ class Folder:
 
 
 @dataclass(frozen=True)
+class File:
+    """A file with this content; a learner's function gets its path."""
+
+    name: str
+    content: bytes
+
+
+@dataclass(frozen=True)
 class Database:
     """An SQLite file with these tables; a learner's function gets its path."""
 
@@ -115,19 +123,31 @@ def write_database(tables: Mapping[str, pd.DataFrame]) -> Path:
     return path
 
 
-def pack(arguments: Sequence[Any]) -> bytes:
-    """The arguments of a call, to be made anew for each call that gets them."""
-    return pickle.dumps(tuple(arguments), pickle.HIGHEST_PROTOCOL)
+def pack(arguments: Sequence[Any], *, carry: bool = False) -> bytes:
+    """The arguments of a call, to be made anew for each call that gets them; with ``carry`` files go along,
+    for whoever sees none of those here.
+    """
+    given = tuple(_carried(argument) for argument in arguments) if carry else tuple(arguments)
+    return pickle.dumps(given, pickle.HIGHEST_PROTOCOL)
 
 
 def unpack(packed: bytes) -> list[Any]:
-    """The arguments that `pack` was given; folders and databases lie in new temporary folders."""
+    """The arguments that `pack` was given; folders, files and databases lie in new temporary folders."""
     return [_laid_down(argument) for argument in pickle.loads(packed)]
+
+
+def _carried(argument: Any) -> Any:
+    is_file = isinstance(argument, Path) and argument.is_file()
+    return File(argument.name, argument.read_bytes()) if is_file else argument
 
 
 def _laid_down(argument: Any) -> Any:
     if isinstance(argument, Database):
         return write_database(argument.tables)
+    if isinstance(argument, File):
+        path = Path(tempfile.mkdtemp(prefix="file-")) / argument.name
+        path.write_bytes(argument.content)
+        return path
     if not isinstance(argument, Folder):
         return argument
     folder = Path(tempfile.mkdtemp(prefix="folder-"))

@@ -28,6 +28,7 @@ import labcode
 from labcode import store
 from labcode.ending import Closing
 from labcode.grading import guard, jail, sealed
+from labcode.outputs import swept
 
 CALL_LIMIT_S = 10.0
 LOAD_LIMIT_S = 10.0  # of the learner's file
@@ -77,7 +78,7 @@ class Execution(Closing):
         self.load_error: tuple[str, ...] = ()
         self._load_limit_s = load_limit_s
         self._limit_s = START_LIMIT_S
-        self._folder = tempfile.TemporaryDirectory(prefix="labcode-exercise-")
+        self._folder = tempfile.TemporaryDirectory(prefix=swept())
         folder, confined = Path(self._folder.name), jail.current()
         (folder / "work").mkdir()
         (folder / "inputs").mkdir()  # files that are arguments; they go with the folder
@@ -146,7 +147,8 @@ class Execution(Closing):
         """
         from labcode.grading import codec, worker  # which loads pandas, while the process does, too
 
-        packed = [(call.function, codec.pack(call.arguments)) for call in calls]
+        confined = self._processes > 0
+        packed = [(call.function, codec.pack(call.arguments, carry=confined)) for call in calls]
         job = worker.Job(packed, self._rules, self._processes)
         self._running.tell(pickle.dumps(job, pickle.HIGHEST_PROTOCOL))
         return self._outcomes(calls)

@@ -27,6 +27,7 @@ from labcode.grading import execution, jail, measured
 from labcode.grading.accesses import Access, accesses
 from labcode.grading.cases import brief
 from labcode.grading.records import Pace, Verdict
+from labcode.outputs import swept
 from labcode.reports.ncu.report import open_report
 from labcode.tools import find_ncu, find_nvcc, run_tool
 
@@ -72,7 +73,7 @@ def placed(program: Path, file: Path) -> Iterator[Place]:
     if refusal := measured.refused(file):
         raise StoppedError(Verdict("failed", "not measured", (refusal,)))
     confined = jail.current()
-    with tempfile.TemporaryDirectory(prefix="labcode-exercise-") as folder:
+    with tempfile.TemporaryDirectory(prefix=swept()) as folder:
         if confined is None:
             yield Place(file.resolve(), Path(folder), Path(folder))
             return

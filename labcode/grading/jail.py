@@ -49,19 +49,17 @@ class Jail:
         gpu: bool = False,
     ) -> list[str]:
         """These words, run inside; ``answer`` is a folder, ``records`` one that may be written to."""
-        home = Path(labcode.__file__).resolve().parent
-        root, sets = store.repository_root().resolve(), store.sets_root().resolve()
+        home, sets = _home(), store.sets_root().resolve()
+        root = store.repository_root().resolve()
         made = [self.program, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-        made += ["--clearenv", "--hostname", "labcode", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
+        made += ["--clearenv", "--hostname", "labcode", "--proc", "/proc", "--dev", "/dev"]
+        made += ["--size", str(WORK_BYTES), "--tmpfs", "/tmp"]
         for place in (*_SYSTEM, *_SETTINGS):
             if os.path.islink(place) and place in _SYSTEM:  # noqa: PTH114 - a text goes in, a text comes out
                 made += ["--symlink", os.readlink(place), place]  # noqa: PTH115
             else:
                 made += ["--ro-bind-try", place, place]
-        python = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).parent.parent]
-        seen = [*python, home, sets, *reads]
-        seen += [Path(path) for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
-        for path in dict.fromkeys(path.absolute() for path in seen):
+        for path in dict.fromkeys([*_shown(), *(path.absolute() for path in reads)]):
             if not path.is_relative_to("/usr"):
                 made += ["--ro-bind-try", str(path), str(path)]
         if gpu:
@@ -91,6 +89,18 @@ class Jail:
         return [*made, "--", *words]
 
 
+def _home() -> Path:
+    return Path(labcode.__file__).resolve().parent
+
+
+def _shown() -> list[Path]:
+    """What is seen inside beside the system: Python with its packages, `labcode` itself, the sets."""
+    python = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).parent.parent]
+    packages = [Path(path) for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    found = [*python, _home(), store.sets_root().resolve(), *packages]
+    return list(dict.fromkeys(path.absolute() for path in found))
+
+
 def current() -> Jail | None:
     """The jail that answers run in now; None: they run beside the grader."""
     return _current[-1] if _current else None
@@ -102,6 +112,10 @@ def isolated() -> Iterator[Jail]:
     jail, why = _found()
     if jail is None:
         raise LabError(f"--isolated: {why}; {_HOW}, or grade in a virtual machine without --isolated")
+    solutions = store.repository_root().resolve() / "solutions"
+    for place in (*map(Path, _SYSTEM), *(path.resolve() for path in _shown())):
+        if solutions.is_relative_to(place):
+            raise LabError(f"--isolated: answers see {place}, where {solutions} lies; move the lab elsewhere")
     _current.append(jail)
     try:
         yield jail

@@ -34,6 +34,7 @@ import numpy as np
 from labcode.errors import LabError
 from labcode.grading import cases, codec, records, remote, sealed, sql
 from labcode.grading.cases import Case
+from labcode.outputs import swept
 from labcode.store import CaptureSet, repository_root
 
 MISTAKES_LIMIT_S = 10.0
@@ -278,7 +279,7 @@ def answer(names: dict[str, Any], case: Case, limit_s: float | None = None) -> A
 def temporary_files() -> Iterator[None]:
     """Folders and databases that are arguments are written to a folder that goes away."""
     before = tempfile.tempdir
-    with tempfile.TemporaryDirectory(prefix="labcode-exercise-") as folder:
+    with tempfile.TemporaryDirectory(prefix=swept()) as folder:
         tempfile.tempdir = folder
         try:
             yield

@@ -155,6 +155,9 @@ def test_what_slides_cannot_be_made_of_is_named(built: Path, tmp_path: Path) -> 
         )
         slides.write("nsys/loop", built / "nsys" / "loop.html")
     shutil.rmtree(built)
+    with pytest.raises(LabError, match="no book here; clone the book's repository and run this there"):
+        slides.write("nsys/loop", output)
+    (tmp_path / "book").mkdir()
     with pytest.raises(LabError, match="the book is not built; `nox -s book` builds it"):
         slides.write("nsys/loop", output)
     assert not output.exists()

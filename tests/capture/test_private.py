@@ -498,7 +498,12 @@ def test_processes_have_new_numbers_in_their_order_in_all_tables(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    "text", ["cwd secretword", "cwd: secretword", '"cwd": "secret word"', "CWD=secretword"]
+    "text",
+    [
+        *("cwd secretword", "cwd: secretword", '"cwd": "secret word"', "CWD=secretword", "pwd secretword"),
+        *("cwd  secretword", "cwd\tsecretword", "cwd is secretword", "cwd -> secretword", "(cwd secretword)"),
+        *("workdir: secretword", "working_directory = 'secret word'", "work_dir=>secretword"),
+    ],
 )
 def test_the_folder_that_a_program_ran_in_is_private(text: str) -> None:
     for clean in (privacy.reduce(text), privacy.mask(text)):

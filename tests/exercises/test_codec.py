@@ -104,3 +104,8 @@ def test_folders_and_databases_become_files(tmp_path: Path, monkeypatch: pytest.
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT n, text FROM t").fetchall() == [(1, "a"), (None, None)]
     assert made(Path("/x/y")) == Path("/x/y")
+    own = tmp_path / "mine.sqlite"
+    own.write_bytes(b"0")
+    (carried,) = unpack(pack([own], carry=True))
+    assert carried != own and (carried.name, carried.read_bytes()) == ("mine.sqlite", b"0")
+    assert made(own) == own

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from labcode.grading import execution
+from labcode.grading import execution, jail
 from labcode.grading.execution import Call, Execution
 from tests.exercises.support import ROOT, Ran, run_calls
 
@@ -29,6 +29,17 @@ def test_values_come_back_in_order(tmp_path: Path) -> None:
     )
     assert ran.load_error == ()
     assert [(o.kind, o.value) for o in ran.outcomes] == [("value", 4), ("value", {0: 3})]
+
+
+@pytest.mark.skipif(bool(jail.missing()), reason=f"not run: {jail.missing()}")
+def test_an_answer_in_a_jail_gets_files_that_lie_outside(tmp_path: Path) -> None:
+    (tmp_path / "capture.sqlite").write_text("content")
+    source = "def f(path, other):\n    return [path.read_text(), other.exists()]\n"
+    with jail.isolated():
+        (outcome,) = run(
+            tmp_path, source, Call("f", (tmp_path / "capture.sqlite", ROOT / "solutions"))
+        ).outcomes
+    assert outcome.value == ["content", False]
 
 
 def test_an_error_shows_the_learners_lines_only(tmp_path: Path) -> None:

@@ -83,6 +83,16 @@ def test_without_bubblewrap_nothing_is_graded(monkeypatch: pytest.MonkeyPatch) -
         pass
 
 
+@pytest.mark.parametrize("lab", ["/usr/src/lab", sys.prefix])
+def test_a_lab_whose_solutions_would_be_seen_is_not_graded_in(
+    lab: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jail, "_found", lambda: (jail.Jail("bwrap"), ""))
+    monkeypatch.setattr(jail.store, "repository_root", lambda: Path(lab))
+    with pytest.raises(LabError, match=r"--isolated: answers see .*; move the lab"), jail.isolated():
+        pass
+
+
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 def test_a_record_from_before_the_measuring_program_counts_for_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

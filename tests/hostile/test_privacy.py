@@ -59,6 +59,8 @@ PERSONAL = (  # in nothing that was recorded
     alone(rb"ip-", rb"\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}\b"),
     rb"\.(?:ec2\.internal|compute\.internal|compute\.amazonaws\.com|svc\.cluster\.local|localdomain)\b",
     b":" + HEX + b":(?:" + HEX + b":){3}" + HEX + rb"\b(?<=\b" + HEX + (b":" + HEX) * 5 + b")",
+    b":" + HEX + rb":[01][0-9A-Fa-f]\.[0-7]\b(?<=\b[0-9A-Fa-f]{4}:" + HEX + rb":[01][0-9A-Fa-f]\.[0-7])",
+    b":" + HEX + rb":[01][0-9A-Fa-f]\.[0-7]\b(?<=\b[0-9A-Fa-f]{8}:" + HEX + rb":[01][0-9A-Fa-f]\.[0-7])",
     rb"GPU-[0-9a-f]{8}-[0-9a-f]{4}-",
     rb"MIG-[0-9a-f]{8}-[0-9a-f]{4}-",
     set_to(
@@ -159,6 +161,8 @@ def test_the_scanner_finds_what_is_planted() -> None:
         b"ip-10-0-0-7",
         b"node7.svc.cluster.local",
         b"de:ad:be:ef:00:01",
+        b"0000:1b:00.0",
+        b"GPU at 00000000:1B:00.0, 9",
         b"GPU-1a2b3c4d-0000-",
         b"HOSTNAME=node7",
         b"AKIA" + b"A" * 16,
@@ -178,6 +182,7 @@ def test_the_scanner_finds_what_is_planted() -> None:
         b"/usr/lib/libc.so",
         b"operator@GLIBC_2.17",
         b"home page/x",
+        b"at 2026-01-02 10:00:10:15.5",
     ):
         assert private_in(harmless) == []
 
