@@ -15,6 +15,7 @@ Beside the solution of a part that needs no GPU, say ``a_idle.py``, lie
 import ast
 import contextlib
 import difflib
+import functools
 import importlib
 import re
 import signal
@@ -275,11 +276,14 @@ def answer(names: dict[str, Any], case: Case, limit_s: float | None = None) -> A
         return cases.plain(counting.told(found, attendant.machine.counts))
 
 
+_prefix = functools.cache(swept)  # once: there are many calls, and each look costs milliseconds
+
+
 @contextlib.contextmanager
 def temporary_files() -> Iterator[None]:
     """Folders and databases that are arguments are written to a folder that goes away."""
     before = tempfile.tempdir
-    with tempfile.TemporaryDirectory(prefix=swept()) as folder:
+    with tempfile.TemporaryDirectory(prefix=_prefix()) as folder:
         tempfile.tempdir = folder
         try:
             yield

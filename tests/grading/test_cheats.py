@@ -88,7 +88,7 @@ def test_a_lab_whose_solutions_would_be_seen_is_not_graded_in(
     lab: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jail, "_found", lambda: (jail.Jail("bwrap"), ""))
-    monkeypatch.setattr(jail.store, "repository_root", lambda: Path(lab))
+    monkeypatch.setattr("labcode.store.repository_root", lambda: Path(lab))
     with pytest.raises(LabError, match=r"--isolated: answers see .*; move the lab"), jail.isolated():
         pass
 
