@@ -26,9 +26,8 @@ PROGRAM = ("--trace=cuda,nvtx,osrt", "--cpuctxsw=none")  # of a program that nob
 # of short launches took three times as long.
 LINES = ("--sample=none", "--python-sampling=true", "--python-sampling-frequency=500")
 NO_LINES = ("--sample=none",)
-_LEFT_BEHIND = (
-    "--wait=primary"  # processes that outlive a program, such as a pool that compiles, are not waited for
-)
+# Processes that outlive a program, such as a pool that compiles, are not waited for; no capture has any.
+_LEFT_BEHIND = "--wait=primary"
 _PAYLOADS = ("--include-blobs=true", "--include-json=true")
 _LITTLE_SPACE = 64 << 20
 _ENDED = 128 + signal.SIGTERM  # how nsys ends a program whose time is over
