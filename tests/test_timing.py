@@ -43,7 +43,8 @@ def test_events_agree_with_the_waiting_host_clock() -> None:
 
     events = quantile(event_times_us(products, 10, warmup=3), 0.5)
     host = quantile(host_times_us(products, 10, wait=torch.cuda.synchronize), 0.5)
-    assert events <= host <= 1.5 * events + 200
+    # the host waits for what the events bound; these are two runs, and the clocks of two runs differ
+    assert 0.95 * events <= host <= 1.5 * events + 200
     assert quantile(event_times_us(products, 5, batch=4), 0.5) == pytest.approx(events, rel=0.2)
 
 

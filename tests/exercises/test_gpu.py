@@ -1,4 +1,5 @@
-"""On a GPU machine: solutions pass, starters fail for their speed, wrong answers for what they do.
+"""On a GPU machine: solutions pass, starters fail for their speed, wrong answers for what they do, and
+recordings made as each part asks for them pass.
 
     python -m pytest -m gpu tests/exercises/test_gpu.py -s
 
@@ -6,15 +7,19 @@ Parts whose needs are not met (a second GPU, nvcc, torch) are skipped by name.
 """
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from labcode import tools
 from labcode.grading import generate, grade, needs
 from labcode.grading.records import Verdict
-from tests.exercises.support import ROOT, WITH_GPU, part, solution
+from tests.exercises.support import PARTS, ROOT, WITH_GPU, part, solution
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(900)]
+PROGRAMS = [short for short in WITH_GPU if not PARTS[short].is_sheet]
 
 
 def verdict_on(short: str, tmp_path: Path, source: str) -> Verdict:
@@ -31,12 +36,12 @@ def verdict_on(short: str, tmp_path: Path, source: str) -> Verdict:
     return verdict
 
 
-@pytest.mark.parametrize("short", WITH_GPU)
+@pytest.mark.parametrize("short", PROGRAMS)
 def test_solutions_pass(short: str, tmp_path: Path) -> None:
     assert verdict_on(short, tmp_path, solution(short)).status == "passed"
 
 
-@pytest.mark.parametrize("short", WITH_GPU)
+@pytest.mark.parametrize("short", PROGRAMS)
 def test_starters_are_right_but_not_fast_enough(short: str, tmp_path: Path) -> None:
     name = part(short)[1].file
     verdict = verdict_on(short, tmp_path, generate.starter(solution(short), name))
@@ -143,9 +148,6 @@ def test_a_crash_on_the_gpu_is_told(tmp_path: Path) -> None:
 
 
 def test_the_command_grades_gpu_parts(tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
     if needs.missing(("gpu", "nvcc")):
         pytest.skip("needs a GPU and nvcc")
     for top in ("solutions", "exercises", "cuda"):
@@ -162,3 +164,74 @@ def test_the_command_grades_gpu_parts(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "passed: right, and fast enough" in done.stdout
+
+
+RANGE = [
+    "--capture-range=nvtx",
+    "--nvtx-capture=lab:measured",
+    "--capture-range-end=stop",
+    "--env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0",
+]
+TRACED = """
+import sys
+import torch
+from torch.profiler import ProfilerActivity, profile, schedule
+from labcode.grading.harness import decoder
+
+torch.set_grad_enabled(False)
+both = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
+with profile(activities=both, schedule=schedule(wait=3, warmup=1, active=8)) as recorded:
+    decoder.run(decoder.MEASURED, 8, torch.device("cuda"), recorded.step)
+recorded.export_chrome_trace(sys.argv[1])
+"""
+
+
+def recorded(short: str, folder: Path, *, whole: bool = False) -> Path:
+    """What one gets who records as the part asks; ``whole`` leaves the range out, or records all there is."""
+    tool = {"serving-ex30b": "nsys", "serving-ex31b": "ncu", "serving-ex32b": "torch"}[short]
+    if tool == "torch":
+        made = folder / "mine.trace.json"
+        program = ["-m", "labcode.grading.harness.decoder", "--trace", str(made)]
+        command = [sys.executable, *(program if whole else ["-c", TRACED, str(made)])]
+    elif tool == "ncu":
+        made = folder / "mine.ncu-rep"
+        sections = "--section SpeedOfLight --section MemoryWorkloadAnalysis_Tables --clock-control none"
+        marked = [] if whole else ["--profile-from-start", "off"]
+        program = ["labcode.workloads.cuda", "paged_decode", "--variant", "all", "--repetitions", "1"]
+        command = [str(tools.find_ncu()), "--target-processes", "all", *sections.split(), *marked]
+        command += ["-k", "regex:pages|tensor|split", "-o", str(made), sys.executable, "-m", *program]
+    else:
+        made = folder / "mine.nsys-rep"
+        options = (
+            f"--trace=cuda,nvtx --sample=none --cpuctxsw=none -o {made} {'' if whole else RANGE}".split()
+        )
+        program = ["labcode.workloads.inference", "--variant", "slow", "--tokens", "4", "--size", "small"]
+        options += [] if whole else RANGE
+        command = [str(tools.require_nsys()), "profile", *options, sys.executable, "-m", *program]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=300)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("short", "said"),
+    [
+        ("serving-ex30b", "work of the GPU before the first token"),
+        ("serving-ex31b", "a step is in it more than once"),
+        ("serving-ex32b", "tokens of the warm-up are in it"),
+    ],
+)
+def test_ones_own_recording_passes_and_one_of_everything_does_not(
+    short: str, said: str, tmp_path: Path
+) -> None:
+    exercise, found = part(short)
+    for whole in (False, True):
+        folder = tmp_path / str(whole)
+        folder.mkdir()
+        made = recorded(short, folder, whole=whole)
+        (folder / found.file).write_text(f'recording = "{made.name}"\n', encoding="utf-8")
+        verdict = grade.grade(exercise, found, folder / found.file)
+        print("", short, verdict.headline, *verdict.details, sep="\n  ")
+        if whole:
+            assert verdict.status == "failed" and said in "\n".join((verdict.headline, *verdict.details))
+        else:
+            assert verdict.status == "passed"
