@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NotRequired, TypedDict, cast
 
 from labcode import columnar
 from labcode.errors import InputError, LabError
@@ -41,6 +41,88 @@ _LARGEST_PACKED = 1 << 32
 LIMIT_VARIABLE = "LABCODE_LIMIT"
 _LEAST_LIMIT = 1 << 28  # bytes that any packed file may unpack to …
 _MOST_PACKED = 200  # … or so many times its own; of captures that repeat themselves it is 130
+
+Fact = str | int | float | bool | None
+
+
+class Machine(TypedDict, total=False):
+    """A machine as manifests describe it; what could not be found out is None or not there."""
+
+    gpus: list[dict[str, Fact]]
+    gpu_count: int | None
+    driver: str | None
+    cuda: str | None
+    nvcc: str | None
+    python: str | None
+    torch: str | None
+    nsys: str | None
+    ncu: str | None
+    os: str | None
+    kernel: str | None
+    virtualization: str | None
+    cpu: str | None
+    cpu_count: int | None
+    cpu_cores: int | None
+    cpu_sockets: int | None
+    cpu_threads: int | None
+    cpu_quota: float | None
+    cpu_governor: str | None
+    numa_nodes: int | None
+    host_memory_gib: int | None
+
+
+class FileEntry(TypedDict):
+    """A file as a manifest has it, by its name: the SHA-256 of its bytes as stored, how many there are."""
+
+    sha256: str
+    bytes: int
+
+
+class RunEntry(TypedDict):
+    """A run as a manifest has it, by its name; see `RunRecord`."""
+
+    argv: list[str]
+    tool_args: list[str]
+    files: dict[str, FileEntry]
+    warnings: list[str]
+
+
+class TimedEntry(TypedDict):
+    """See `TimedCode`."""
+
+    sources: list[str]
+    digest: str
+
+
+class Made(TypedDict):
+    """An experiment as it is captured, before a set says on which machine; see `ExperimentRecord`."""
+
+    title: str
+    tool: str
+    captured: str
+    sources: dict[str, str]
+    wall_s: float
+    runs: dict[str, RunEntry]
+    timed: NotRequired[TimedEntry]
+    thin: NotRequired[bool]
+    shared_with: NotRequired[list[str]]
+    note: NotRequired[str]
+
+
+class Entry(Made):
+    """An experiment as a manifest has it, by its id; ``machine`` is a key of the manifest's machines."""
+
+    machine: str
+
+
+class Manifest(TypedDict):
+    """What ``manifest.json`` holds; `parse_manifest` checks it and makes records of it."""
+
+    schema: int
+    set: str
+    machines: dict[str, Machine]
+    experiments: dict[str, Entry]
+    skipped: NotRequired[dict[str, str]]
 
 
 @dataclass(frozen=True)
@@ -140,7 +222,7 @@ class CaptureSet:
 
     name: str
     path: Path
-    machines: Mapping[str, Mapping[str, Any]]
+    machines: Mapping[str, Machine]
     experiments: Mapping[str, ExperimentRecord]
     skipped: Mapping[str, str] = field(default_factory=dict)
 
@@ -546,7 +628,7 @@ def _run(name: str, value: object) -> RunRecord:
     return RunRecord(name, argv, tool_args, tuple(records), warnings)
 
 
-def _machine(key: str, value: object) -> dict[str, Any]:
+def _machine(key: str, value: object) -> Machine:
     """A machine's record: what is not a list of GPUs is text, a number, or unknown."""
     if not isinstance(value, dict):
         raise TypeError(f"machine {key} is no object")
@@ -558,7 +640,7 @@ def _machine(key: str, value: object) -> dict[str, Any]:
         _is(value, "gpu_count", int)
     for gpu in gpus:
         _is({"name": None, **gpu}, "name", str, type(None))
-    return value
+    return cast(Machine, value)
 
 
 def _is(value: object, field: str, *kinds: type) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from labcode import store
 from labcode.capture import scan
@@ -54,7 +54,7 @@ class _Archive:
     path: Path
     tar: tarfile.TarFile
     members: Mapping[str, tarfile.TarInfo]
-    manifest: dict[str, Any]
+    manifest: store.Manifest
     captures: store.CaptureSet
 
 
@@ -83,7 +83,7 @@ def write(
     Each file appears whole or not at all. Raises `LabError` for an experiment whose traces
     are not here.
     """
-    manifest = {**read_manifest(folder), "set": folder.name}
+    manifest: store.Manifest = {**read_manifest(folder), "set": folder.name}
     captures = store.parse_manifest(manifest, folder)
     parts: list[list[str]] = []
     for name in experiments:
@@ -289,8 +289,7 @@ def _stage(one: _Archive, folder: Path, also: Names, review: list[str] | None) -
                 raise InputError(f"{where} holds something private: {'; '.join(content.private)}; refused")
             if review is not None:
                 review += [f"{name}/{file}: {line}" for line in content.review]
-        whole_entry = {key: value for key, value in entry.items() if key != "thin"}
-        yield Staged(name, place, whole_entry, one.manifest["machines"][entry["machine"]])
+        yield Staged(name, place, _all_of(entry), one.manifest["machines"][entry["machine"]])
 
 
 def _claims(one: _Archive, folder: Path, also: Names) -> Path | None:
@@ -345,22 +344,26 @@ def _said(before: store.CaptureSet, item: Staged) -> str:
     return f"{where}: the same as it was, captured {now}"
 
 
-def _part(manifest: Mapping[str, Any], experiments: list[str]) -> dict[str, Any]:
+def _part(manifest: store.Manifest, experiments: list[str]) -> store.Manifest:
     """A manifest of these experiments alone, each whole."""
-    part = {
-        name: {key: value for key, value in manifest["experiments"][name].items() if key != "thin"}
-        for name in experiments
-    }
+    part = {name: _all_of(manifest["experiments"][name]) for name in experiments}
     used = {entry["machine"] for entry in part.values()}
     machines = {key: machine for key, machine in manifest["machines"].items() if key in used}
     return {**manifest, "machines": machines, "experiments": part}
 
 
-def _manifest_bytes(part: Mapping[str, Any]) -> bytes:
+def _all_of(entry: store.Entry) -> store.Entry:
+    """An entry whose traces are all there."""
+    found = entry.copy()
+    found.pop("thin", None)
+    return found
+
+
+def _manifest_bytes(part: store.Manifest) -> bytes:
     return json.dumps(part, indent=1, ensure_ascii=False).encode()
 
 
-def _tar_bytes(manifest: Mapping[str, Any], experiments: list[str]) -> int:
+def _tar_bytes(manifest: store.Manifest, experiments: list[str]) -> int:
     """How large the archive of these experiments is: a header a member, all in blocks, two empty ones."""
     part = _part(manifest, experiments)
     sizes = [len(_manifest_bytes(part))]
@@ -371,7 +374,7 @@ def _tar_bytes(manifest: Mapping[str, Any], experiments: list[str]) -> int:
 
 
 def _write_one(
-    archive: Path, folder: Path, manifest: Mapping[str, Any], experiments: list[str], *, claims: bool
+    archive: Path, folder: Path, manifest: store.Manifest, experiments: list[str], *, claims: bool
 ) -> None:
     part = _part(manifest, experiments)
     text = _manifest_bytes(part)
@@ -419,11 +422,11 @@ def _members(archive: Path, tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
     return found
 
 
-def _manifest(archive: Path, tar: tarfile.TarFile, members: dict[str, tarfile.TarInfo]) -> dict[str, Any]:
+def _manifest(archive: Path, tar: tarfile.TarFile, members: dict[str, tarfile.TarInfo]) -> store.Manifest:
     if MANIFEST not in members:
         raise InputError(f"{archive}: has no {MANIFEST}; give a file written by `labcode capture --archive`")
     try:
-        manifest = json.loads(_open(tar, members[MANIFEST]).read())
+        manifest: store.Manifest = json.loads(_open(tar, members[MANIFEST]).read())
         name = check_name(manifest["set"])
         store.parse_manifest(manifest, Path(name))
         for experiment in manifest["experiments"]:
@@ -434,7 +437,7 @@ def _manifest(archive: Path, tar: tarfile.TarFile, members: dict[str, tarfile.Ta
         ) from None
     if not manifest["experiments"]:
         raise InputError(f"{archive}: holds no experiments; nothing to import")
-    return dict(manifest)
+    return manifest
 
 
 def _compare(archive: Path, found: set[str], listed: set[str]) -> None:
@@ -455,7 +458,7 @@ def _open(tar: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
 
 
 def _extract(
-    archive: Path, tar: tarfile.TarFile, info: tarfile.TarInfo, target: Path, expected: dict[str, Any]
+    archive: Path, tar: tarfile.TarFile, info: tarfile.TarInfo, target: Path, expected: store.FileEntry
 ) -> None:
     with _open(tar, info) as source, target.open("xb") as out:
         while chunk := source.read(_CHUNK):

@@ -11,17 +11,26 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from labcode import columnar
 from labcode.capture.scrub import compress
 from labcode.errors import LabError, describe_os_error
 from labcode.outputs import WORK, whole
-from labcode.store import MANIFEST_SCHEMA, file_sha256, load_json, parse_manifest
+from labcode.store import (
+    MANIFEST_SCHEMA,
+    FileEntry,
+    Machine,
+    Made,
+    Manifest,
+    file_sha256,
+    load_json,
+    parse_manifest,
+)
 
 MANIFEST = "manifest.json"
 LARGEST_PLAIN = 24 << 10  # bytes of a record that is filed as it is; larger ones are compressed
@@ -36,8 +45,8 @@ class Staged:
 
     id: str
     folder: Path
-    entry: Mapping[str, Any]
-    machine: Mapping[str, Any]
+    entry: Made
+    machine: Machine
 
 
 def check_name(name: str, what: str = "capture set") -> str:
@@ -48,7 +57,7 @@ def check_name(name: str, what: str = "capture set") -> str:
 
 
 @contextmanager
-def open_set(folder: Path) -> Iterator[dict[str, Any]]:
+def open_set(folder: Path) -> Iterator[Manifest]:
     """Hold a set's folder for writing and yield its manifest (a new one for a new set).
 
     The folder is made when missing, and removed again when nothing was filed in it. What an earlier crash
@@ -78,17 +87,17 @@ def open_set(folder: Path) -> Iterator[dict[str, Any]]:
         os.close(handle)
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> Manifest:
     """A set's manifest as JSON, checked; that of an empty set when there is none."""
     path = folder / MANIFEST
     if not path.exists():
         return {"schema": MANIFEST_SCHEMA, "set": folder.name, "machines": {}, "experiments": {}}
-    manifest: Any = load_json(path)
+    manifest = load_json(path)
     parse_manifest(manifest, folder)
-    return dict(manifest)
+    return cast(Manifest, manifest)
 
 
-def file_experiments(folder: Path, manifest: dict[str, Any], staged: list[Staged]) -> None:
+def file_experiments(folder: Path, manifest: Manifest, staged: list[Staged]) -> None:
     """File staged experiments into the set, all or none; ``manifest`` is brought up to date with them."""
     updated = merged(manifest, staged)
     for item in staged:
@@ -105,11 +114,11 @@ def file_experiments(folder: Path, manifest: dict[str, Any], staged: list[Staged
         repair(folder)
         raise
     repair(folder)
-    manifest.clear()
+    manifest.pop("skipped", None)
     manifest.update(updated)
 
 
-def merged(manifest: Mapping[str, Any], staged: list[Staged]) -> dict[str, Any]:
+def merged(manifest: Manifest, staged: list[Staged]) -> Manifest:
     """A manifest with the staged experiments in it, and only the machines that experiments point to."""
     machines = dict(manifest["machines"])
     experiments = dict(manifest["experiments"])
@@ -120,16 +129,17 @@ def merged(manifest: Mapping[str, Any], staged: list[Staged]) -> dict[str, Any]:
             if same
             else next(k for i in range(1, len(machines) + 2) if (k := f"m{i}") not in machines)
         )
-        machines[key] = dict(item.machine)
+        machines[key] = item.machine
         experiments[item.id] = {**item.entry, "machine": key}
     used = {entry["machine"] for entry in experiments.values()}
     skipped = {n: why for n, why in manifest.get("skipped", {}).items() if n not in experiments}
-    return {
-        **{key: value for key, value in manifest.items() if key != "skipped"},
-        **({"skipped": skipped} if skipped else {}),
+    found: Manifest = {
+        **manifest,
         "machines": {key: machine for key, machine in machines.items() if key in used},
         "experiments": dict(sorted(experiments.items())),
     }
+    found.pop("skipped", None)
+    return {**found, "skipped": skipped} if skipped else found
 
 
 def repair(folder: Path) -> list[str]:
@@ -193,7 +203,7 @@ def file_export(path: Path) -> Path:
     return target
 
 
-def files_record(folder: Path, names: list[str]) -> dict[str, dict[str, Any]]:
+def files_record(folder: Path, names: list[str]) -> dict[str, FileEntry]:
     """The manifest's record of files: name → SHA-256 and size in bytes."""
     return {
         name: {"sha256": file_sha256(folder / name), "bytes": (folder / name).stat().st_size}

@@ -5,9 +5,9 @@ The costs are what the same experiments took when they were captured, on the mac
 on with the rest: nothing else has to remember how far it came, and a set made in slices is one set.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import TextIO
 
 from labcode import store
 from labcode.capture import catalogue, schedule
@@ -207,7 +207,7 @@ def _slices(seconds: Iterable[float], slice_s: float) -> int:
     return slices
 
 
-def _model(machine: Mapping[str, Any]) -> str:
+def _model(machine: store.Machine) -> str:
     gpus = machine.get("gpus") or []
     names = [str(gpu["name"]) for gpu in gpus if gpu.get("name")]
     return names[0] if names else _NO_GPU

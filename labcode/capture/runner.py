@@ -44,6 +44,7 @@ from labcode.capture.job import Job, Measured, one_by_one
 from labcode.capture.plan import plan_of
 from labcode.capture.schedule import Pace, alone
 from labcode.capture.sources import sources_of
+from labcode.capture.tools import Doctor
 from labcode.errors import LabError, ToolError, describe_os_error
 from labcode.freshness import source_digests, version_digest
 from labcode.hardware import driver, health, needs
@@ -71,8 +72,8 @@ class Site:
     tools: Mapping[str, Path | None]
     gpus: tuple[str | None, ...]
     gpu_count: int
-    machine: Mapping[str, Any]
-    doctor: Callable[[], Mapping[str, Any]]
+    machine: store.Machine
+    doctor: Doctor
     env: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -104,8 +105,8 @@ def capture(
     experiments: list[str],
     set_name: str,
     *,
-    machine: Callable[[], Mapping[str, Any]],
-    doctor: Callable[[], Mapping[str, Any]],
+    machine: Callable[[], store.Machine],
+    doctor: Doctor,
     only_missing: bool = False,
     stale: bool = False,
     wishes: Wishes | None = None,
@@ -180,7 +181,7 @@ def capture(
 
 
 def _too_long(
-    able: Iterable[Experiment], left_out: Sequence[str], manifest: Mapping[str, Any], budget_s: float | None
+    able: Iterable[Experiment], left_out: Sequence[str], manifest: store.Manifest, budget_s: float | None
 ) -> dict[str, float]:
     """Of those left out the ones that such a time is never enough for, and the seconds that they take."""
     pace = Pace.of_set({name: entry["wall_s"] for name, entry in manifest["experiments"].items()})
@@ -203,7 +204,7 @@ def _left_out(
 def _capture_each(
     able: list[Experiment],
     site: Site,
-    manifest: dict[str, Any],
+    manifest: store.Manifest,
     problems: dict[str, str],
     console: Console,
     keep: Keep,
@@ -334,7 +335,7 @@ def _finish(job: Job, measured: Measured, say: Say, stop: threading.Event) -> Me
     return made
 
 
-def _conclude(one: _Capturing, site: Site, manifest: dict[str, Any]) -> str | None:
+def _conclude(one: _Capturing, site: Site, manifest: store.Manifest) -> str | None:
     """File an experiment whose runs are finished and remove its folder; why it could not, or None.
 
     Raises `LabError` for a full disk, and what is no error of the experiment's.
@@ -349,7 +350,7 @@ def _conclude(one: _Capturing, site: Site, manifest: dict[str, Any]) -> str | No
         if one.sources != source_digests(sources_of(experiment), site.root):
             raise LabError(f"{experiment.id}: its sources changed while it ran; capture it again")
         made = [future.result() for future in one.ending]
-        runs = {
+        runs: dict[str, store.RunEntry] = {
             run.name: {
                 "argv": list(neutral_argv(experiment, run, site.gpu_count)),
                 "tool_args": list(experiment.options(run)),
@@ -358,7 +359,7 @@ def _conclude(one: _Capturing, site: Site, manifest: dict[str, Any]) -> str | No
             }
             for run, finished in zip(experiment.runs, made, strict=True)
         }
-        entry = {
+        entry: store.Made = {
             "title": experiment.title,
             "tool": experiment.tool,
             "captured": datetime.now(UTC).date().isoformat(),
@@ -413,7 +414,7 @@ def _keep(archive: Path | None, folder: Path, fresh: list[str], filed: list[str]
         raise LabError(describe_os_error(error)) from None
 
 
-def _fresh(chosen: list[Experiment], manifest: dict[str, Any], folder: Path) -> list[str]:
+def _fresh(chosen: list[Experiment], manifest: store.Manifest, folder: Path) -> list[str]:
     """The experiments that the set holds, undamaged, and whose sources and runs are today's.
 
     Traces that a thin experiment keeps elsewhere are not missed.
@@ -458,7 +459,7 @@ def _preflight(
     return able, problems, lacking if needs.gpu_count() else {}
 
 
-def _note_skipped(folder: Path, manifest: dict[str, Any], lacking: Mapping[str, str]) -> None:
+def _note_skipped(folder: Path, manifest: store.Manifest, lacking: Mapping[str, str]) -> None:
     """Keep in the manifest which experiments these GPUs cannot run, and why, unless the set holds them."""
     known = manifest.get("skipped", {})
     skipped = {n: why for n, why in {**known, **lacking}.items() if n not in manifest["experiments"]}
@@ -468,7 +469,7 @@ def _note_skipped(folder: Path, manifest: dict[str, Any], lacking: Mapping[str, 
             write_json(folder / MANIFEST, manifest)
 
 
-def _refuse_other_gpus(set_name: str, manifest: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+def _refuse_other_gpus(set_name: str, manifest: store.Manifest, here: store.Machine) -> None:
     """`LabError` where the set was captured on GPUs, and none of this machine is such a one."""
     mine, have = (
         {str(gpu["name"]) for machine in machines for gpu in machine.get("gpus") or () if gpu.get("name")}
@@ -485,8 +486,8 @@ def _prepare(
     folder: Path,
     able: list[Experiment],
     gpus: Sequence[int],
-    machine: Mapping[str, Any],
-    doctor: Callable[[], Mapping[str, Any]],
+    machine: store.Machine,
+    doctor: Doctor,
 ) -> Site:
     wanted = {_recorder(experiment) for experiment in able}
     programs = {

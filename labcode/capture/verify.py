@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -170,7 +169,7 @@ def render(console: Console) -> None:
                 console.print(f"  {line}", highlight=False, soft_wrap=True, markup=False)
 
 
-def _host(machine: Mapping[str, Any], gpu: Mapping[str, Any]) -> tuple[str, ...]:
+def _host(machine: store.Machine, gpu: Mapping[str, store.Fact]) -> tuple[str, ...]:
     """What a manifest knows of a machine's host, in short; nothing of a field that it lacks."""
     link, width = gpu.get("pcie_generation"), gpu.get("pcie_width")
     return (

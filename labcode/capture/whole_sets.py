@@ -161,7 +161,7 @@ def _staged(source: CaptureSet, name: str, target: Path) -> Staged:
     place = staging_folder(target, name)
     for file in _here(source, record):
         shutil.copyfile(source.path / name / file.name, place / file.name)
-    entry = {k: v for k, v in read_manifest(source.path)["experiments"][name].items() if k != "machine"}
+    entry = read_manifest(source.path)["experiments"][name]
     return Staged(name, place, entry, source.machines[record.machine])
 
 

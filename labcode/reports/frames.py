@@ -7,15 +7,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.reports.columns import Bools, Column, Ints, Objects, narrow
-from labcode.reports.texts import is_remembering, known, known_of_rows
+from labcode.reports.columns import Bools, Column, Ints, Objects, is_remembering, known, known_of_rows, narrow
 
 
 def frame(**columns: Ints | Objects | Bools | Column) -> pd.DataFrame:
     """Columns as a table, which shares their memory: `Column` becomes Int64, arrays of texts str.
 
-    Where nobody changes it in place (`labcode.reports.texts.remembering`), a column that is one number takes
-    the memory of one.
+    Where nobody changes it in place (`labcode.reports.columns.remembering`), a column that is one number
+    takes the memory of one.
     """
     series: dict[str, Any] = {}
     for name, values in columns.items():

@@ -14,8 +14,18 @@ from labcode.show.numbers import (
     value_text,
     whole_percent,
 )
-from labcode.show.paper import FORMATS, Paper, check_format, write_csv, write_json
-from labcode.show.tables import CELLS, csv_cells, grid, html_facts, html_table
+from labcode.show.tables import (
+    CELLS,
+    FORMATS,
+    Paper,
+    check_format,
+    csv_cells,
+    grid,
+    html_facts,
+    html_table,
+    write_csv,
+    write_json,
+)
 from labcode.show.text import LONGEST, cut, html, markdown, one_line, page_data, visible
 
 __all__ = [

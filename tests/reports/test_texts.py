@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labcode.reports import texts
+from labcode.reports import columns
 from labcode.reports.columns import Ints, objects
 from labcode.reports.frames import codes_of, frame, is_any, rows_of
 
@@ -18,7 +18,7 @@ def column(remembered: bool) -> pd.DataFrame:
     codes = np.random.default_rng(0).integers(-1, len(NAMES), COUNT)
     if not remembered:
         return frame(name=objects(codes, NAMES), number=np.arange(COUNT))
-    with texts.remembering():
+    with columns.remembering():
         return frame(name=objects(codes, NAMES), number=np.arange(COUNT))
 
 
@@ -31,7 +31,7 @@ def test_what_is_remembered_says_the_same(rows: Ints) -> None:
     found = []
     for remembered in (True, False):
         table = rows_of(column(remembered), chosen)
-        assert (texts.known(table["name"]) is not None) is remembered
+        assert (columns.known(table["name"]) is not None) is remembered
         codes, distinct = codes_of(table["name"])
         found.append((codes.tolist(), distinct.tolist(), is_any(table["name"], "b", "").tolist()))
         assert table["number"].tolist() == rows.tolist() == table.index.tolist()
@@ -42,14 +42,14 @@ def test_what_is_remembered_says_the_same(rows: Ints) -> None:
 def test_what_another_array_holds_is_not_taken_for_it() -> None:
     table = column(True)
     other = table["name"].where(table["name"] != "a", "z")
-    assert texts.known(other) is None and is_any(other, "z").any()
+    assert columns.known(other) is None and is_any(other, "z").any()
 
 
 def test_nothing_is_kept_of_a_table_that_is_gone() -> None:
     gc.collect()
-    before = len(texts._known)
+    before = len(columns._known)
     table = column(True)
-    assert len(texts._known) == before + 1
+    assert len(columns._known) == before + 1
     del table
     gc.collect()
-    assert len(texts._known) == before
+    assert len(columns._known) == before

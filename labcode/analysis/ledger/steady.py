@@ -6,7 +6,10 @@ of code at its beginning. A range ``lab:measured`` is the outer bound of either.
 start-up, warm-up or the end: a table of its own, for a longer run has the same start-up and a smaller share.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,10 +17,15 @@ import pandas as pd
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.iterations import Iterations, iterations
 from labcode.analysis.timeline.joins import named_like, spans
-from labcode.analysis.timeline.windows import everything
+from labcode.analysis.timeline.windows import choose_window, everything
 from labcode.reports.columns import Bools, Ints
 from labcode.reports.frames import is_any, rows_of
 from labcode.reports.report import SystemReport, TimelineReport
+
+if TYPE_CHECKING:
+    from labcode.reports.kineto.report import KinetoReport
+    from labcode.reports.nsys.report import NsysReport
+
 
 Window = tuple[int, int]
 LOADING = r"^(?:cu|cuda)(?:LibraryLoad|ModuleLoad|Init$|CtxCreate|DevicePrimaryCtx|Link|LibraryGetModule)"
@@ -246,3 +254,34 @@ def phases(report: TimelineReport, judged: Steady) -> pd.DataFrame:
     table["duration_ns"] -= table["start_ns"]
     stops_of = table["start_ns"] + table["duration_ns"]
     return table.assign(loading_ns=intervals.covered_within(*loads, table["start_ns"], stops_of))
+
+
+STEADY, ALL = "steady", "all"
+TOLD = {ALL: "all of the capture"}
+
+
+def judged(report: TimelineReport, text: str | None = None) -> Steady:
+    """The window that ``text`` names: steady (also where nothing is asked), all, a range, FROM..TO.
+
+    Raises `LabError` for a range that there is not and a window outside of the capture; it says which.
+    """
+    if text is None or text == STEADY:
+        return steady(report)
+    return within(report, choose_window(report, text), TOLD.get(text, f"the window {text}"))
+
+
+def cut_to(report: NsysReport | KinetoReport, text: str) -> list[str]:
+    """Have a report hold nothing but what overlaps the window that a text names, cut off at its edges; which
+    that is, and what is odd, a line each.
+    """
+    found = judged(report, text)
+    begin = report.window()[0]
+    low, high = ((time - begin) / 1e6 for time in found.window)
+    report.only(found.window)
+    return [f"--window {text}: {low:,.3f} ms to {high:,.3f} ms ({found.told})", *found.notes]
+
+
+def only_within(report: TimelineReport, text: str) -> None:
+    """Have a report's measured part be the window that a text names."""
+    window = judged(report, text).window
+    report.window = lambda: window  # type: ignore[method-assign]

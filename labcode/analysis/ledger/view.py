@@ -1,7 +1,9 @@
 """A timeline in; its tables, read and joined once, out."""
 
+import functools
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -9,8 +11,9 @@ import pandas as pd
 from labcode.analysis.ledger.owners import owners_of
 from labcode.analysis.timeline.joins import launches_of
 from labcode.analysis.timeline.transfers import host_memory
-from labcode.reports.columns import AnyInts, Bools, Ints, process_keys
+from labcode.reports.columns import AnyInts, Bools, Ints, process_keys, remembering
 from labcode.reports.frames import is_any
+from labcode.reports.nsys.report import NsysReport
 from labcode.reports.report import TimelineReport
 
 
@@ -67,3 +70,23 @@ class View:
     def of_call(self, column: str, missing: int = -1) -> Ints:
         """A column of the launching call for each operation; ``missing`` where there is none."""
         return np.append(self.api[column].to_numpy(np.int64), missing)[self.row]
+
+
+T = TypeVar("T")
+KEPT = ("window", "kernels", "memcpys", "memsets", "graph_launches", "gpu_ops", "api", "nvtx", "gpus")
+
+
+def kept(report: TimelineReport) -> TimelineReport:
+    """The report, which from now on keeps the tables that are asked for many times: reading takes long."""
+    if isinstance(report, NsysReport):
+        report.source.keeps = True
+        for name in KEPT:
+            method = getattr(report, name)
+            if not hasattr(method, "cache_info"):
+                setattr(report, name, functools.cache(functools.partial(_remembered, method)))
+    return report
+
+
+def _remembered(method: Callable[[], T]) -> T:
+    with remembering():
+        return method()

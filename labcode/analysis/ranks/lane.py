@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from labcode import reports
 from labcode.analysis.ledger.steady import steady
+from labcode.analysis.ledger.view import kept
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import in_window, spans
-from labcode.analysis.timeline.kept import kept
 from labcode.analysis.timeline.overlap import is_communication, is_meeting
 from labcode.errors import InputError
 from labcode.reports.columns import Floats, Ints

@@ -45,9 +45,10 @@ GROUPS: Mapping[str, Group] = {
 
 
 ANY = "timelines"  # the group that plug-ins and files of rules add to
+COUNTERS = "counters"  # the group that asks for the GPU's own counters
 # The groups that judge files of a kind, in the order of their rules.
 JUDGING: Mapping[Kind, tuple[str, ...]] = {
-    "nsys": (ANY, "counters"),
+    "nsys": (ANY, COUNTERS),
     "kineto": ("kineto", ANY),
     "perfetto": ("kineto", ANY),
     "ncu": ("ncu",),

@@ -1,19 +1,20 @@
 """The tables that rules share: a report in, tables cut to the window and joined once out."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.ledger.judged import judged
 from labcode.analysis.ledger.ledger import MOST_GPUS, Ledger, ledgers
 from labcode.analysis.ledger.lines import NOWHERE, Lines, Place
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Replay
-from labcode.analysis.ledger.steady import Steady, phases
-from labcode.analysis.ledger.view import View
+from labcode.analysis.ledger.steady import Steady, judged, phases
+from labcode.analysis.ledger.view import View, kept
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, Severity
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.iterations import Iterations
@@ -24,19 +25,19 @@ from labcode.analysis.timeline.joins import (
     named_like,
     spans,
 )
-from labcode.analysis.timeline.kept import kept
 from labcode.analysis.timeline.nvtx import labels
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.transfers import host_memory
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, device_busy, idle_gaps
-from labcode.hardware.specs import Spec, find_spec
-from labcode.reports.columns import Bools, Ints, objects, process_keys, small, unique
+from labcode.reports.columns import Bools, Ints, objects, process_keys, remembering, small, unique
 from labcode.reports.frames import codes_of, is_any, rows_of
 from labcode.reports.marks import MEASURED
-from labcode.reports.nsys.counters import Counter
 from labcode.reports.report import CountedReport, GridsReport, TimelineReport
-from labcode.reports.texts import remembering
 from labcode.show import percent, time_text
+
+if TYPE_CHECKING:
+    from labcode.hardware.specs import Spec
+    from labcode.reports.nsys.counters import Counter
 
 T = TypeVar("T")
 Spans = tuple[Ints, Ints]
@@ -56,7 +57,7 @@ class Tables:
     """What rules look at; every table is read and computed when it is first asked for.
 
     ``window`` is what is judged: the steady state (`labcode.analysis.ledger.steady`), or what somebody chose
-    (`labcode.analysis.ledger.judged`). Tables hold what overlaps the window, cut off at its ends, if not said
+    (`labcode.analysis.ledger.steady`). Tables hold what overlaps the window, cut off at its ends, if not said
     otherwise.
     """
 
@@ -153,6 +154,8 @@ class Tables:
     @cached_property
     def spec(self) -> Spec | None:
         """What the data sheet promises of the GPU; None where it is not known."""
+        from labcode.hardware.specs import find_spec
+
         names = self.report.gpus()["name"]
         return find_spec(str(names.iloc[0])) if len(names) else None
 

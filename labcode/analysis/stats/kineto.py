@@ -10,10 +10,9 @@ from labcode.analysis.stats import kineto_gpu, kineto_time, ranks
 from labcode.analysis.stats.kineto_ops import op_diff, op_summary
 from labcode.analysis.stats.shelf import NOTES, LackingError, Shelf
 from labcode.analysis.timeline import links
-from labcode.analysis.timeline.critical_path import by_kind, critical_path
+from labcode.analysis.timeline.critical_path import by_kind, contradictions, critical_path
 from labcode.analysis.timeline.host import host_lines
 from labcode.analysis.timeline.iterations import iterations
-from labcode.analysis.timeline.path_check import contradictions
 from labcode.analysis.timeline.summary import kernel_summary
 from labcode.reports.kineto.report import KinetoReport, open_trace
 
@@ -224,7 +223,7 @@ REPORTS: Mapping[str, Report] = {
 
 
 def _only(report: KinetoReport, text: str) -> list[str]:
-    from labcode.analysis.ledger.judged import cut_to
+    from labcode.analysis.ledger.steady import cut_to
 
     return cut_to(report, text)
 

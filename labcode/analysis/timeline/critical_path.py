@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, launch_rows, named_like
-from labcode.analysis.timeline.overlap import is_communication
+from labcode.analysis.timeline.overlap import is_communication, time_shares
 from labcode.analysis.timeline.utilization import LAUNCHING, SYNCHRONIZING
 from labcode.reports.columns import Ints
 from labcode.reports.frames import codes_of
@@ -35,6 +35,7 @@ from labcode.reports.nsys.report import NsysReport
 
 if TYPE_CHECKING:
     from labcode.reports.kineto.report import KinetoReport
+
 
 ALONE_NS = 20_000  # a thread may have been handed its work where it did nothing for so long …
 HANDED = 0.5  # … and another one did something for this share of that time
@@ -553,3 +554,39 @@ def _innermost(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
     times, which = times[rows], which[rows]
     last = np.append(times[1:] != times[:-1], True)[: len(times)]
     return times[last], which[last]
+
+
+APART = 0.10  # of the path's time, by which both shares of computing may differ
+
+
+def contradictions(path: pd.DataFrame, ops: pd.DataFrame, *, of: str = "rank") -> tuple[str, ...]:
+    """A line for each rank (or what ``of`` calls it) whose path and GPU differ in their share of computing.
+
+    ``path`` as `critical_path` has it, ``ops`` with a column rank. The GPU's share is that of the time in
+    which a kernel that is none of a collective's runs, within the path's own time, of the GPU that computes
+    the longest. Both can be right: what runs beside the path is not on it.
+    """
+    return tuple(_contradictions(path, ops, of))
+
+
+def _contradictions(path: pd.DataFrame, ops: pd.DataFrame, of: str) -> Iterator[str]:
+    for rank, mine in path.groupby("rank", sort=True):
+        begin = int(mine["start_ns"].min())
+        end = int((mine["start_ns"] + mine["duration_ns"]).max())
+        shares = time_shares(ops[ops["rank"] == rank], (begin, end))
+        if not len(shares) or end <= begin:
+            continue
+        worst = shares.iloc[int(shares["computing_ns"].argmax())]
+        kinds = mine.groupby("kind", observed=True)["duration_ns"].sum() / (end - begin)
+        on_path = float(kinds.get("kernel", 0.0))
+        computing, idle = (int(worst[c]) / (end - begin) for c in ("computing_ns", "idle_ns"))
+        if abs(computing - on_path) <= APART:
+            continue
+        rest = kinds.drop("kernel", errors="ignore")
+        what = f"; most of the path is {rest.idxmax()}, {rest.max():.0%}" if len(rest) else ""
+        yield (
+            f"critical path of {of} {rank}: {on_path:.0%} computing, while GPU {worst['device']} computes "
+            f"for {computing:.0%} of that time and is idle for {idle:.0%}{what}; either the computing runs "
+            "beside what decides, or the program waited for the GPU in a way that was not recorded, and then "
+            "the path is wrong"
+        )

@@ -7,10 +7,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.reports.columns import Ints, process_keys, small, unique
+from labcode.reports.columns import Ints, known, process_keys, small, unique
 from labcode.reports.frames import codes_of, rows_of
 from labcode.reports.report import TimelineReport
-from labcode.reports.texts import known
 
 _Joined = tuple["weakref.ref[pd.DataFrame]", "weakref.ref[pd.DataFrame]", Ints]
 _JOINED: weakref.WeakKeyDictionary[TimelineReport, _Joined] = weakref.WeakKeyDictionary()

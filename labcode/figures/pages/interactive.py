@@ -15,19 +15,19 @@ events narrower than a pixel are drawn as one box a pixel whose opacity is the s
 (`labcode.figures.pages.tiles`).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.analysis.timeline import counters as counter_series
 from labcode.analysis.timeline.utilization import device_busy
 from labcode.errors import LabError, ToolError
-from labcode.figures.pages.tiles import Laid, Tiles, script
 from labcode.figures.style import DARK, LIGHT, ROLE_NAMES, Palette
 from labcode.figures.timeline.condense import assign_lanes
 from labcode.figures.timeline.groups import Report
@@ -38,6 +38,9 @@ from labcode.reports.columns import Ints
 from labcode.reports.marks import MEASURED
 from labcode.reports.report import CountedReport
 from labcode.show import LONGEST, byte_text, cut, html, number, one_line, page_data, whole_percent
+
+if TYPE_CHECKING:
+    from labcode.figures.pages.tiles import Tiles
 
 MOST_EVENTS = 500_000  # in a page; more of them lie in files beside it
 MOST_TILED = 8_000_000
@@ -115,6 +118,8 @@ def tiled_page(
     if count <= MOST_EVENTS:
         data = _document(events, report, shown)
         return assemble("interactive", title, data, count=f"{count:,}"), iter(())
+    from labcode.figures.pages.tiles import Laid, Tiles
+
     laid = Laid(
         events.start,
         events.duration,
@@ -144,6 +149,8 @@ def tiled_page(
 
 def _files(tiles: Tiles, held: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
     """The index and each tile but the first, which lies in the page, as a file's name and text."""
+    from labcode.figures.pages.tiles import script
+
     yield "index.js", script("index", tiles.index())
     for place, one in enumerate(held[1:], start=1):
         yield f"{place}.js", script(str(place), one)
@@ -385,6 +392,10 @@ def _counters(
     inner = report.report if isinstance(report, Thinned) else report
     found = inner.counters() if isinstance(inner, CountedReport) else []
     rows: list[dict[str, Any]] = []
+    if not found:
+        return rows, top
+    from labcode.analysis.timeline import counters as counter_series
+
     role = list(ROLE_NAMES).index(_COUNTER_ROLE)
     for device in sorted({counter.device for counter in found}):
         parts = [counter.within(window) for counter in counter_series.shown(found, device)]

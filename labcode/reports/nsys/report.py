@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
@@ -22,16 +22,15 @@ from labcode.reports.columns import Column, Ints, Objects, joined, named, number
 from labcode.reports.frames import frame as _frame
 from labcode.reports.frames import is_any
 from labcode.reports.marks import MEASURED
-from labcode.reports.nsys import schema
-from labcode.reports.nsys import stacks as nsys_python
-from labcode.reports.nsys import stacks as nsys_stacks
-from labcode.reports.nsys.counters import Counter, read_counters
-from labcode.reports.nsys.names import api_name, pid_of, tid_of
+from labcode.reports.nsys import schema, stacks
 from labcode.reports.nsys.open import open_export
-from labcode.reports.nsys.schema import SchemaVersion
+from labcode.reports.nsys.schema import SchemaVersion, api_name, pid_of, tid_of
 from labcode.reports.nsys.source import Source
 from labcode.reports.nsys.sqlite import Coded
 from labcode.reports.shown import Shown
+
+if TYPE_CHECKING:
+    from labcode.reports.nsys.counters import Counter
 
 _FRAME = ("start", "end", "globalPid", "deviceId", "contextId", "streamId", "correlationId")
 _WHERE = ("pid", "device", "context", "stream", "correlation")
@@ -249,6 +248,10 @@ class NsysReport(Shown, Closing):
 
     def counters(self) -> list[Counter]:
         """The GPU's own counters over time (``GPU_METRICS``; ``--gpu-metrics-devices``), as series."""
+        if not self.has_counters():
+            return []
+        from labcode.reports.nsys.counters import read_counters
+
         return read_counters(self.source)
 
     def gpu_metrics(self) -> pd.DataFrame:
@@ -336,7 +339,7 @@ class NsysReport(Shown, Closing):
             name=objects(*self.source.strings(raw["nameId"])),
             return_value=raw["returnValue"].values,
             nesting=raw["nestingLevel"].values,
-            callchain=nsys_stacks.chain_of(self.source, raw["callchainId"], schema.OSRT_STACKS),
+            callchain=stacks.chain_of(self.source, raw["callchainId"], schema.OSRT_STACKS),
         )
 
     def osrt_begin(self) -> int | None:
@@ -353,7 +356,7 @@ class NsysReport(Shown, Closing):
         cycles (since the thread's last sample, in units of the sampling period). Only running threads are
         sampled, so a count of samples is a measure of CPU time.
         """
-        return nsys_stacks.cpu_samples(self.source)
+        return stacks.cpu_samples(self.source)
 
     def cpu_callchains(self) -> pd.DataFrame:
         """The native call stacks of `cpu_samples` (``SAMPLING_CALLCHAINS``), innermost function first.
@@ -361,7 +364,7 @@ class NsysReport(Shown, Closing):
         sample, depth (0: innermost), symbol (demangled), module (the library), unresolved (True: ``symbol``
         is no function's name).
         """
-        return nsys_stacks.callchains(self.source, schema.SAMPLE_STACKS, "sample")
+        return stacks.callchains(self.source, schema.SAMPLE_STACKS, "sample")
 
     def context_switches(self) -> pd.DataFrame:
         """When threads were given a CPU and lost it (``SCHED_EVENTS``; ``--cpuctxsw=process-tree``).
@@ -369,14 +372,14 @@ class NsysReport(Shown, Closing):
         By thread and time: start_ns, pid, tid, cpu, is_sched_in (False: it was switched out),
         thread_state ('terminated' at a thread's end, where nsys says so; else mostly 'unknown').
         """
-        return nsys_stacks.context_switches(self.source)
+        return stacks.context_switches(self.source)
 
     def osrt_callchains(self) -> pd.DataFrame:
         """The native call stacks of long OS calls (``OSRT_CALLCHAINS``), innermost function first.
 
         callchain (joins with `osrt`), depth, symbol, module, unresolved as in `cpu_callchains`.
         """
-        return nsys_stacks.callchains(self.source, schema.OSRT_STACKS, "callchain")
+        return stacks.callchains(self.source, schema.OSRT_STACKS, "callchain")
 
     def api_callchains(self) -> pd.DataFrame:
         """The native call stacks of CUDA calls (``CUDA_CALLCHAINS``; ``--cudabacktrace``), by call.
@@ -384,7 +387,7 @@ class NsysReport(Shown, Closing):
         callchain, call_start_ns, call_end_ns, pid, tid, correlation (joins with GPU operations of the same
         pid), call_name; depth, symbol, module, unresolved as in `cpu_callchains`.
         """
-        return nsys_stacks.api_callchains(self.source)
+        return stacks.api_callchains(self.source)
 
     def python_samples(self) -> pd.DataFrame:
         """Samples of Python threads (``--python-sampling=true``), by time.
@@ -392,11 +395,11 @@ class NsysReport(Shown, Closing):
         sample (a number; joins with `python_frames`), start_ns, pid, tid, thread_state ('running',
         'interruptible', …).
         """
-        return nsys_python.python_stacks(self.source, "sample")[0]
+        return stacks.python_stacks(self.source, "sample")[0]
 
     def python_frames(self) -> pd.DataFrame:
         """The stacks of `python_samples`: sample, depth (0: innermost), function, file, line."""
-        return nsys_python.python_stacks(self.source, "sample")[1]
+        return stacks.python_stacks(self.source, "sample")[1]
 
     def python_backtraces(self) -> pd.DataFrame:
         """Python stacks taken at CUDA calls (``--python-backtrace=cuda``), by time, with the call.
@@ -404,11 +407,11 @@ class NsysReport(Shown, Closing):
         backtrace (joins with `python_backtrace_frames`), start_ns, pid, tid, thread_state; call_start_ns,
         call_end_ns, correlation (Int64; missing where the capture holds no such call), call_name ('').
         """
-        return nsys_python.python_backtraces(self.source)
+        return stacks.python_backtraces(self.source)
 
     def python_backtrace_frames(self) -> pd.DataFrame:
         """The stacks of `python_backtraces`: backtrace, depth (0: innermost), function, file, line."""
-        return nsys_python.python_stacks(self.source, "backtrace")[1]
+        return stacks.python_stacks(self.source, "backtrace")[1]
 
     # ---- the machine and the profiler itself
 

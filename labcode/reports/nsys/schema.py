@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from labcode.errors import InputError
+from labcode.reports.columns import Ints
 
 MAJOR = 3
 OLDEST_MINOR = 7
@@ -193,3 +194,21 @@ def check_version(version: SchemaVersion, product: str, where: str) -> list[str]
     if lacking:
         warnings.append(f"nsys export schema {version} does not record {'; nor '.join(lacking)}")
     return warnings
+
+
+_VERSION = re.compile(r"_v\d{4,6}(_ptsz|_ptds)?$")
+
+
+def api_name(raw: str) -> str:
+    """``cudaLaunchKernel`` of ``cudaLaunchKernel_v7000``; ``cuMemcpyHtoD_v2`` stays: that is its name."""
+    return _VERSION.sub("", raw)
+
+
+def pid_of(identifier: Ints) -> Ints:
+    """The process of nsys' globalPid or globalTid."""
+    return identifier >> 24 & 0xFFFFFF
+
+
+def tid_of(identifier: Ints) -> Ints:
+    """The thread of nsys' globalTid."""
+    return identifier & 0xFFFFFF

@@ -21,7 +21,7 @@ import pandas as pd
 from labcode.reports.columns import Column, Ints, named, objects
 from labcode.reports.frames import frame
 from labcode.reports.nsys import schema
-from labcode.reports.nsys.names import api_name, pid_of, tid_of
+from labcode.reports.nsys.schema import api_name, pid_of, tid_of
 from labcode.reports.nsys.source import Source
 
 UNKNOWN = "[unknown]"  # a function whose name the export does not hold

@@ -28,7 +28,7 @@ from labcode.analysis.compare.interval import (
     undecided,
 )
 from labcode.analysis.compare.timelines import COLUMNS, ONE_VALUE, TOO_FEW, Comparison, compare
-from labcode.analysis.ledger.judged import only_within
+from labcode.analysis.ledger.steady import only_within
 from labcode.analysis.stats.writer import write
 from labcode.errors import LabError
 from labcode.outputs import DOCUMENT_SCHEMA

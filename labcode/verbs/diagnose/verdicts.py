@@ -22,6 +22,7 @@ from labcode.analysis.rules.good import ID as GOOD
 from labcode.analysis.rules.good import good
 from labcode.analysis.rules.registry import (
     ANY,
+    COUNTERS,
     GROUPS,
     JUDGING,
     TOGETHER,
@@ -59,17 +60,17 @@ def diagnose(
     Found ones first: causes, the largest gain first, then facts (severity 'info'); then failed ones, those
     not found, those that could not be judged. Whether all is good stands before them where it is. A rule that
     raises becomes a verdict with the status 'failed', as does each of ``broken``. ``window`` says what of a
-    timeline is judged (`labcode.analysis.ledger.judged`), by default the steady state. Raises `InputError`
+    timeline is judged (`labcode.analysis.ledger.steady`), by default the steady state. Raises `InputError`
     when a table of the capture is damaged.
     """
     kind: Kind = subject.format
     judged = imported(path)(subject, window) if (path := FORMATS[kind].tables) else subject
     if rules is None:
-        rules, broken = rules_on(kind)
+        rules, broken = rules_on(kind, tables=judged)
         if kind in FOLDERS:
             rules = rules_of(subject)
         if isinstance(judged, Tables):
-            return judge_all(judged, applying(rules, judged), broken)
+            return judge_all(judged, rules, broken)
     return judge(judged, rules, broken)
 
 
@@ -87,7 +88,7 @@ def tables_of(report: TimelineReport, window: str | None = None) -> Tables:
 
 def applying(rules: Sequence[Rule[Any]], tables: Tables) -> list[Rule[Any]]:
     """The rules without those on the GPU's own counters, where a capture has none of these."""
-    own = () if tables.has_counters else own_rules("counters")
+    own = () if tables.has_counters else own_rules(COUNTERS)
     return [one for one in rules if one not in own]
 
 
@@ -101,15 +102,20 @@ def judge(subject: S, rules: Sequence[Rule[S]], broken: Sequence[BrokenPlugin] =
     return ranked(verdicts)
 
 
-def rules_on(kind: Kind, rule_files: Sequence[Path] = ()) -> tuple[list[Rule[Any]], list[BrokenPlugin]]:
-    """The rules that judge files of a kind, with those of ``rule_files``, and what could not be loaded."""
+def rules_on(
+    kind: Kind, rule_files: Sequence[Path] = (), tables: object = None
+) -> tuple[list[Rule[Any]], list[BrokenPlugin]]:
+    """The rules that judge files of a kind, with those of ``rule_files``, and what could not be loaded.
+
+    Those on the GPU's own counters are left out, and not imported, where ``tables`` have none of these.
+    """
     rules: list[Rule[Any]] = []
     broken: list[BrokenPlugin] = []
     for group in JUDGING[kind]:
         if group == ANY:
             common, broken = gather(rule_files)
             rules += [one for one in common if judges(one, kind)]
-        else:
+        elif group != COUNTERS or not isinstance(tables, Tables) or tables.has_counters:
             rules += own_rules(group)
     return rules, broken
 

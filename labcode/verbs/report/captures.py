@@ -6,26 +6,23 @@ from operator import attrgetter
 import numpy as np
 
 from labcode.analysis.lm import parts as lm_parts
-from labcode.analysis.rules.counters import LEANS
 from labcode.analysis.stats.nsys import path as nsys_path
 from labcode.analysis.stats.shelf import LackingError
-from labcode.analysis.timeline import counters
 from labcode.analysis.timeline.overlap import communication_overlap
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.report import NsysReport
-from labcode.verbs.report import timelines
-from labcode.verbs.report.document import Chart, Found, Shown
-from labcode.verbs.report.part import Part, whole
+from labcode.verbs.report import together
+from labcode.verbs.report.document import Chart, Found, Part, Shown, whole
 
 
 def _more(report: NsysReport, told: Sequence[Found]) -> Iterator[tuple[str, Shown]]:
-    yield from timelines.ranges(report)
+    yield from together.ranges(report)
     talk = communication_overlap(report.kernels(), report.window())
     talk = talk[talk["comm_count"] > 0]
     if len(talk):
         yield "communication", whole("Communication behind computing", talk, report)
     yield from _counters(report, told)
-    yield from timelines.model(report, lm_parts.operations)
+    yield from together.model(report, lm_parts.operations)
     yield from _path(report)
 
 
@@ -33,6 +30,9 @@ def _counters(report: NsysReport, told: Sequence[Found]) -> Iterator[tuple[str, 
     """The GPU's own counters that verdicts lean on, then those that tell much; none that is always 0."""
     if not report.source.has_rows(schema.COUNTERS):
         return
+    from labcode.analysis.rules.counters import LEANS
+    from labcode.analysis.timeline import counters
+
     found = [one.verdict.rule for one in told if one.verdict.status == "found"]
     every = counters.summary(report)
     names = every["metric"].str.replace(r"\s*\[[^\[]*%\]$", "", regex=True)
@@ -52,12 +52,12 @@ def _counters(report: NsysReport, told: Sequence[Found]) -> Iterator[tuple[str, 
 
 def _path(report: NsysReport) -> Iterator[tuple[str, Shown]]:
     """Of an export with very many operations it is left to `labcode stats`, for it takes seconds."""
-    if 0 < len(report.gpu_ops()) <= timelines.MOST_WALKED and len(report.api()):
+    if 0 < len(report.gpu_ops()) <= together.MOST_WALKED and len(report.api()):
         try:
             tables = nsys_path.summed(report)
         except LackingError:
             return
-        yield from timelines.path(tables, report)
+        yield from together.path(tables, report)
 
 
 def _charts(report: NsysReport) -> Iterator[Chart]:
@@ -67,7 +67,7 @@ def _charts(report: NsysReport) -> Iterator[Chart]:
 
 
 PART = Part(
-    judged=timelines.judged,
+    judged=together.judged,
     reports={
         "kernels": (("cuda_gpu_kern_sum", "Kernels by name, the most time first"),),
         "copies": (

@@ -10,8 +10,7 @@ from labcode.reports.ncu.report import NcuReport
 from labcode.reports.power.log import PowerLog
 from labcode.reports.report import TimelineReport
 from labcode.verbs.compare.pairs import TITLES, compare, readable
-from labcode.verbs.report.document import Shown
-from labcode.verbs.report.part import TOP
+from labcode.verbs.report.document import TOP, Shown
 
 Changed = tuple[tuple[str, ...], tuple[Shown, ...]]
 

@@ -14,13 +14,13 @@ import pandas as pd
 
 from labcode import reports
 from labcode.analysis.ledger.owners import OWNERS
+from labcode.analysis.ledger.view import kept
 from labcode.analysis.rules.finding import CannotJudgeError
 from labcode.analysis.rules.good import ID as GOOD
 from labcode.analysis.rules.tables import Tables
 from labcode.analysis.stats.shelf import NOTES, LackingError, shelf_of
 from labcode.analysis.stats.table import length, take, to_frame
 from labcode.analysis.timeline.iterations import Iterations, iterations
-from labcode.analysis.timeline.kept import kept
 from labcode.analysis.timeline.overlap import time_shares
 from labcode.errors import LabError
 from labcode.reports import FOLDERS, FORMATS, TIMELINES, Kind, able, imported
@@ -28,8 +28,7 @@ from labcode.reports.facts import facts_of
 from labcode.reports.report import CountedReport
 from labcode.show import byte_text, time_text
 from labcode.verbs.report import together
-from labcode.verbs.report.document import Changes, Document, File, Folder, Found, Section, Shown
-from labcode.verbs.report.part import TOP, part_of
+from labcode.verbs.report.document import TOP, Changes, Document, File, Folder, Found, Section, Shown, part_of
 
 GPUS = 8  # whose ledgers are shown
 _LEFT_OUT = frozenset(  # columns that a page has no room for
@@ -63,7 +62,7 @@ def gather(
 ) -> Iterator[Document]:
     """The document on ``files``, compared with those of ``before``; the files stay open inside the context.
 
-    ``window`` says what of a timeline is judged (`labcode.analysis.ledger.judged`), by default the steady
+    ``window`` says what of a timeline is judged (`labcode.analysis.ledger.steady`), by default the steady
     state.
 
     Raises `LabError` for files that do not belong together (it says which and why), `InputError` for one that

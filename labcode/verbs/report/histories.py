@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from labcode.reports.memory.history import MemoryHistory
-from labcode.verbs.report.document import Chart
-from labcode.verbs.report.part import Part
+from labcode.verbs.report.document import Chart, Part
 
 
 def _charts(history: MemoryHistory) -> Iterator[Chart]:

@@ -10,8 +10,7 @@ from labcode.errors import InputError
 from labcode.figures.charts.roofline import MOST_LAUNCHES
 from labcode.reports.ncu.report import NcuReport
 from labcode.verbs.diagnose.verdicts import diagnose
-from labcode.verbs.report.document import Chart, Found
-from labcode.verbs.report.part import Part
+from labcode.verbs.report.document import Chart, Found, Part
 
 
 def _judged(report: NcuReport, *_: object) -> tuple[list[Found], None]:

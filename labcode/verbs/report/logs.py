@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from labcode.reports.power.log import PowerLog
 from labcode.verbs.diagnose.verdicts import diagnose
-from labcode.verbs.report.document import Chart, Found
-from labcode.verbs.report.part import Part, told_of
+from labcode.verbs.report.document import Chart, Found, Part, told_of
 
 
 def _judged(log: PowerLog, *_: object) -> tuple[list[Found], None]:

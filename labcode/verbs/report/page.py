@@ -28,9 +28,8 @@ from labcode.outputs import whole
 from labcode.reports import TIMELINES, files_of, imported
 from labcode.show import one_line
 from labcode.store import repository_root
-from labcode.verbs.report.document import Document, Found, Shown
+from labcode.verbs.report.document import TOP, Document, Found, Shown, part_of
 from labcode.verbs.report.gather import gather
-from labcode.verbs.report.part import TOP, part_of
 from labcode.verbs.report.writing import readable, write_json, write_md
 
 FORMATS = ("html", "md", "json")

@@ -1,14 +1,20 @@
-"""Opened files in; whether they are of one run, and what follows when they are joined on ranges, out."""
+"""What captures and traces have in common in a report: verdicts, ranges, the model, the critical path.
+
+Of two: whether they are of one run, and what follows when they are joined on ranges.
+"""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from labcode.analysis.lm import attribution
 from labcode.analysis.lm.parts import range_paths
+from labcode.analysis.rules.registry import own_rules
+from labcode.analysis.rules.tables import Tables
 from labcode.analysis.timeline.joins import duration_ns
 from labcode.analysis.timeline.nvtx import NUMBER, project
 from labcode.errors import InputError, LabError
@@ -17,7 +23,8 @@ from labcode.reports.facts import facts_of
 from labcode.reports.frames import codes_of, mapped
 from labcode.reports.marks import MEASURED
 from labcode.reports.report import TimelineReport
-from labcode.verbs.diagnose.verdicts import diagnose
+from labcode.verbs.diagnose.verdicts import diagnose, judge, judge_all, rules_on, tables_of
+from labcode.verbs.report.document import Found, Shown, told_of, whole
 
 _SPENT = ["start_ns", "name", "duration_ns", "busy_ns"]
 Opened = Mapping[Kind, Sequence[Any]]
@@ -178,3 +185,50 @@ def same_kind(before: Path, kind: Kind, opened: Opened) -> Any:
             "an earlier run that one of them is compared with"
         )
     return found
+
+
+MOST_WALKED = 500_000  # GPU operations
+
+
+def judged(
+    report: TimelineReport, window: str | None, first: Tables | None, told: Sequence[Found]
+) -> tuple[list[Found], Tables]:
+    """What rules say of a timeline; those that judge both of two judge the first."""
+    tables = tables_of(report, window)
+    if first is None:
+        rules, broken = rules_on(report.format, tables=tables)
+        verdicts = judge_all(tables, rules, broken)
+    else:
+        said = {one.verdict.rule for one in told}
+        more = [one for one in own_rules(report.format) if one.id not in said]
+        verdicts = judge(tables, more, [])
+    return [told_of(verdict, report) for verdict in verdicts], tables
+
+
+def ranges(report: TimelineReport) -> Iterator[tuple[str, Shown]]:
+    """Of each name of ranges: time on the CPU and of the GPU."""
+    table = spent(report).reset_index()
+    if len(table):
+        yield "ranges", whole("Ranges, numbers left out: CPU and GPU time", table, report)
+
+
+def model(report: TimelineReport, operations: Callable[..., pd.DataFrame]) -> Iterator[tuple[str, Shown]]:
+    """Of a transformer, by pass where the program marks them: shares of matmuls, attention, all other."""
+    if not 0 < len(report.gpu_ops()) <= MOST_WALKED:
+        return
+    found = attribution.attribute(operations(report))
+    if attribution.is_model(found):
+        title = "Time of the GPU's operations; attention is fused attention and softmax"
+        yield "model", whole(title, attribution.breakdown(found), report, "lm_buckets")
+
+
+def path(tables: Sequence[pd.DataFrame], report: TimelineReport) -> Iterator[tuple[str, Shown]]:
+    """What lies on the critical path of each rank or process: by kind, then the biggest entries by name."""
+    titles = ("What decides how long the run took, by kind", "What lies on the path, the most time first")
+    for title, name, table in zip(titles, ("critical_path", "critical_path_sum"), tables, strict=True):
+        table = table.sort_values("total_ns", ascending=False, kind="stable")
+        if len(table):
+            yield (
+                "path",
+                whole(title, table.rename(columns={"at_most": "times as fast at most"}), report, name),
+            )

@@ -7,12 +7,10 @@ import pandas as pd
 from labcode.analysis.lm import kineto
 from labcode.analysis.rules.without_gpu import host_sentences
 from labcode.analysis.stats.shelf import NOTES
-from labcode.analysis.timeline.critical_path import by_kind, critical_path, kinds_of
-from labcode.analysis.timeline.path_check import contradictions
+from labcode.analysis.timeline.critical_path import by_kind, contradictions, critical_path, kinds_of
 from labcode.reports.kineto.report import KinetoReport
-from labcode.verbs.report import timelines
-from labcode.verbs.report.document import Found, Shown
-from labcode.verbs.report.part import Part, whole
+from labcode.verbs.report import together
+from labcode.verbs.report.document import Found, Part, Shown, whole
 
 
 def _idle(report: KinetoReport) -> Iterator[str]:
@@ -24,14 +22,14 @@ def _idle(report: KinetoReport) -> Iterator[str]:
 
 
 def _more(report: KinetoReport, told: Sequence[Found]) -> Iterator[tuple[str, Shown]]:
-    yield from timelines.ranges(report)
-    yield from timelines.model(report, kineto.operations)
+    yield from together.ranges(report)
+    yield from together.model(report, kineto.operations)
     if len(report.gpu_ops()) and len(report.api()):
         path = critical_path(report)
         named = by_kind(path, names=True)
         tables = kinds_of(named), named
         tables[0].attrs[NOTES] = contradictions(path, report.gpu_ops())
-        yield from timelines.path(tables, report)
+        yield from together.path(tables, report)
     if len(memory := report.memory()):
         yield "memory", whole("Memory by the trace", _peaks(memory), report)
 
@@ -47,7 +45,7 @@ def _peaks(memory: pd.DataFrame) -> pd.DataFrame:
 
 
 PART = Part(
-    judged=timelines.judged,
+    judged=together.judged,
     reports={
         "operators": (("op_sum", "Operators, calls and kernels by name"),),
         "kernels": (("kernel_sum", "Kernels by name, the most time first"),),

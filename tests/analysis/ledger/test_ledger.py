@@ -8,12 +8,11 @@ import pytest
 
 from labcode import reports
 from labcode.analysis.ledger import changes, meetings
-from labcode.analysis.ledger.judged import judged
 from labcode.analysis.ledger.ledger import Ledger, ledgers
 from labcode.analysis.ledger.lines import Lines
 from labcode.analysis.ledger.owners import CODE, OWNERS, owner_of_name
 from labcode.analysis.ledger.replay import Replay
-from labcode.analysis.ledger.steady import phases, steady
+from labcode.analysis.ledger.steady import judged, phases, steady
 from labcode.analysis.ledger.view import View
 from labcode.store import SHIPPED_SET, load_set
 from tests.support import exports as x

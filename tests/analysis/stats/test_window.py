@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from labcode.analysis.ledger.judged import judged
+from labcode.analysis.ledger.steady import judged
 from labcode.analysis.stats.shelf import shelf_of
 from labcode.errors import LabError
 from labcode.reports.nsys.report import open_report

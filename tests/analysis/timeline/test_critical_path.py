@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labcode.analysis.timeline.critical_path import KINDS, by_kind, critical_path, pollers
-from labcode.analysis.timeline.path_check import contradictions
+from labcode.analysis.timeline.critical_path import KINDS, by_kind, contradictions, critical_path, pollers
 from labcode.reports.kineto.report import KinetoReport, open_trace
 from tests.support import traces
 from tests.support.traces import ADD, BACKWARD, GEMM, MAIN, NCCL, Trace

@@ -13,7 +13,7 @@ from labcode.analysis.stats.nsys.tables import MEMORY_LABELS
 from labcode.analysis.stats.table import Table, Texts
 from labcode.reports.columns import Bools, Column, Ints, process_keys
 from labcode.reports.nsys import schema
-from labcode.reports.nsys.names import pid_of, tid_of
+from labcode.reports.nsys.schema import pid_of, tid_of
 from labcode.reports.nsys.source import Source
 
 _FRAME = ("start", "duration", "correlationId", "globalPid", "deviceId", "contextId", "greenContextId")

@@ -14,7 +14,7 @@ from labcode.analysis.stats.table import Made, Table, Texts, take
 from labcode.analysis.timeline import intervals
 from labcode.reports.columns import Column, Ints, objects, unique, without
 from labcode.reports.nsys import schema
-from labcode.reports.nsys.names import pid_of, tid_of
+from labcode.reports.nsys.schema import pid_of, tid_of
 from labcode.reports.nsys.source import Source
 
 PUSH_POP, START_END = 59, 60

@@ -6,8 +6,7 @@ The walk is that of traces (`labcode.analysis.timeline.critical_path`), with wha
 import pandas as pd
 
 from labcode.analysis.stats.shelf import NOTES, LackingError
-from labcode.analysis.timeline.critical_path import by_kind, kinds_of, paths
-from labcode.analysis.timeline.path_check import contradictions
+from labcode.analysis.timeline.critical_path import by_kind, contradictions, kinds_of, paths
 from labcode.reports.nsys.report import NsysReport
 
 

@@ -8,7 +8,7 @@ from labcode.analysis.stats.nsys.tables import statistics
 from labcode.analysis.stats.table import Table, Texts, texts_of
 from labcode.reports.columns import Column, Floats, Ints, unique
 from labcode.reports.nsys import schema
-from labcode.reports.nsys.names import pid_of, tid_of
+from labcode.reports.nsys.schema import pid_of, tid_of
 from labcode.reports.nsys.source import Source
 
 _TO_DEVICE, _TO_HOST = 11, 12  # copyKind of migrations

@@ -27,7 +27,7 @@ from labcode.analysis.timeline.grouped import GroupStats, group_stats
 from labcode.analysis.timeline.intervals import expand
 from labcode.reports.columns import Column, Floats, Ints, process_keys, unique
 from labcode.reports.nsys import schema
-from labcode.reports.nsys.names import pid_of, tid_of
+from labcode.reports.nsys.schema import pid_of, tid_of
 from labcode.reports.nsys.source import Source
 
 _MOST_PAIRS = 1 << 22  # (range, call) pairs held in memory at once

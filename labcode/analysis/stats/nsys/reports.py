@@ -258,7 +258,7 @@ def _about(name: str) -> str:
 
 
 def _only(source: Source, text: str) -> list[str]:
-    from labcode.analysis.ledger.judged import cut_to
+    from labcode.analysis.ledger.steady import cut_to
     from labcode.reports.nsys.report import NsysReport
 
     return cut_to(NsysReport(source), text)

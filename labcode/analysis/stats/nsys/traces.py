@@ -6,7 +6,7 @@ from labcode.analysis.stats.nsys.tables import COPY_LABELS, MEMORY_LABELS, MEMSE
 from labcode.analysis.stats.table import Table, Texts, Values
 from labcode.reports.columns import Column, Floats, Ints, unique
 from labcode.reports.nsys import schema
-from labcode.reports.nsys.names import pid_of, tid_of
+from labcode.reports.nsys.schema import pid_of, tid_of
 from labcode.reports.nsys.source import Source
 
 _FRAME = ("start", "end", "correlationId", "deviceId", "contextId", "greenContextId", "streamId")
