@@ -9,6 +9,7 @@ be changed in place (`remembering`).
 from __future__ import annotations
 
 import weakref
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -25,8 +26,18 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Objects = NDArray[np.object_]
 
+LONGEST = (
+    1 << 16
+)  # characters that are kept of a text: no compiler makes longer names, and patterns take long
 _FEWEST = 1024  # rows from which on it is worth it
 _ONE_BY_ONE = 4  # texts that are compared, not looked up
+
+
+def shortened(text: str) -> str:
+    """At most `LONGEST` characters of a text, then how long it was and what tells it from others."""
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[:LONGEST]}… ({len(text):,} characters, {zlib.crc32(text.encode(errors='replace')):08x})"
 
 
 @dataclass(frozen=True)
