@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import re
 import sqlite3
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -98,10 +99,17 @@ def decode(data: Any) -> Any:
         return data
     kind = data["$"]
     if kind == "frame":
-        return pd.DataFrame({name: pd.Series(values, dtype=dtype) for name, dtype, values in data["columns"]})
+        return pd.DataFrame({name: _series(values, dtype) for name, dtype, values in data["columns"]})
     if kind in ("dict", "series"):
         return {_key(decode(key)): decode(item) for key, item in data["items"]}
     return Other(data["type"], data["text"])
+
+
+def _series(values: list[Any], dtype: str) -> pd.Series[Any]:
+    """A column of an answer; `ValueError` for a type of which one value alone could take all memory."""
+    if re.search(r"[SUVa]\d", dtype):
+        raise ValueError(f"a column of the type {dtype}")
+    return pd.Series(values, dtype=dtype)
 
 
 def write_database(tables: Mapping[str, pd.DataFrame]) -> Path:

@@ -13,44 +13,51 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, MappingProxyType
 from typing import Any
 
 MEMORY_BYTES = 4 << 30
 FILE_BYTES = 256 << 20
 CPU_S = 900
 _DEEPEST = 64
-_STARTING = {
-    "subprocess.Popen",
-    "os.system",
-    "os.exec",
-    "os.fork",
-    "os.forkpty",
-    "os.posix_spawn",
-    "pty.spawn",
-}
-_TALKING = {
+# Nobody can change these tables: the answer reaches this module.
+_STARTING = frozenset(
+    ("subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "pty.spawn")
+)
+_TALKING = frozenset(
     f"socket.{what}" for what in ("connect", "bind", "sendto", "sendmsg", "getaddrinfo", "gethostbyname")
-}
+)
 _PRYING = (
     *("gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames"),
     *("resource.setrlimit", "resource.prlimit", "os.killpg"),
+    "cpython.PyInterpreterState_New",  # in which there are no guards
 )
-# By event: at which places of its arguments a path stands that is changed, and beside each the open folder.
-_CHANGING = {
-    "os.link": ((0, 2), (1, 3)),
-    "os.symlink": ((0, None), (1, 2)),
-    "os.rename": ((0, 2), (1, 3)),
-    "os.remove": ((0, 1),),
-    "os.rmdir": ((0, 1),),
-    "os.mkdir": ((0, 2),),
-    "os.chmod": ((0, 2),),
-    "os.chown": ((0, 3),),
-    "os.utime": ((0, 3),),
-    "os.truncate": ((0, None),),
-    "os.setxattr": ((0, None),),
-    "os.removexattr": ((0, None),),
+_UNTOLD = {  # functions of which no hook is told
+    "os": ("mknod", "mkfifo", "pidfd_open"),
+    "posix": ("mknod", "mkfifo", "pidfd_open"),
+    "signal": ("pidfd_send_signal",),
+    "_signal": ("pidfd_send_signal",),
+    "subprocess": ("_fork_exec",),
+    "_posixsubprocess": ("fork_exec",),
+    "readline": (),  # it opens files itself
 }
+# By event: at which places of its arguments a path stands that is changed, and beside each the open folder.
+_CHANGING = MappingProxyType(
+    {
+        "os.link": ((0, 2), (1, 3)),
+        "os.symlink": ((0, None), (1, 2)),
+        "os.rename": ((0, 2), (1, 3)),
+        "os.remove": ((0, 1),),
+        "os.rmdir": ((0, 1),),
+        "os.mkdir": ((0, 2),),
+        "os.chmod": ((0, 2),),
+        "os.chown": ((0, 3),),
+        "os.utime": ((0, 3),),
+        "os.truncate": ((0, None),),
+        "os.setxattr": ((0, None),),
+        "os.removexattr": ((0, None),),
+    }
+)
 Key = tuple[int, int]
 
 
@@ -88,14 +95,26 @@ def put_up(rules: Rules) -> None:
     for name in (name for name in rules.modules if name not in sys.modules):
         if "." not in name:
             sys.modules[name] = None  # type: ignore[assignment]
-    judged = _hidden(_apart()["_judge"](rules))
+    for module, names in _UNTOLD.items():
+        for name in names:
+            if hasattr(sys.modules.get(module), name):
+                setattr(sys.modules[module], name, _untold)
 
-    def refuse(event: str, arguments: tuple[Any, ...]) -> None:  # all that the trace of a refusal shows
+    # The trace of a refusal shows this frame: what it goes by is none of its function's variables.
+    def refuse(
+        event: str,
+        arguments: tuple[Any, ...],
+        judged: Callable[..., Any] = _hidden(_apart()["_judge"](rules)),  # noqa: B008
+    ) -> None:
         refusal = judged(event, arguments)
         if refusal is not None:
             raise refusal
 
     sys.addaudithook(refuse)
+
+
+def _untold(*_: Any, **__: Any) -> None:
+    raise PermissionError("an answer has no need of this function")
 
 
 def _apart() -> dict[str, Any]:
@@ -127,11 +146,11 @@ def _judge(rules: Rules) -> Callable[[str, tuple[Any, ...]], BaseException | Non
     plain_paths = (pathlib.PosixPath, pathlib.WindowsPath)
     secret = frozenset(_keys(rules.shut))
     forbidden = tuple((name, name + ".") for name in rules.modules)
-    reading = ("labcode.analysis", "labcode.reports")  # what does an exercise; the grader's own are no secret
-    exercised = [name for name in rules.modules if name.startswith(reading)]
-    away = frozenset(_keys(_files_of(exercised)))
+    away = frozenset(_keys(does_it(rules.modules)))
     system = _key(stat, "/proc/self/status")  # from there one reaches the grader
     work, nothing = _key(stat, rules.work), _key(stat, os.devnull)
+    untold = frozenset(_UNTOLD)
+    installed = {_key(stat, place) for place in (sys.prefix, sys.base_prefix, *sys.path)}
 
     def judged(event: str, arguments: tuple[Any, ...]) -> BaseException | None:
         try:
@@ -168,8 +187,15 @@ def _judge(rules: Rules) -> Callable[[str, tuple[Any, ...]], BaseException | Non
                 changes(places)
         elif event == "import":
             name = exact(arguments[0])
+            if name in untold:  # it was there when the guard came, if it is needed
+                raise ImportError(f"an answer has no need of {name}")
             if any(name == one or name.startswith(below) for one, below in forbidden):
                 raise ImportError(f"imports {name}: write it yourself, this is the exercise")
+            if arguments[1] is not None:  # a compiled one
+                library = exact(arguments[1])
+                home = library.rpartition(separator)[0] or "."
+                if _inside(stat, home, work) or not any(_inside(stat, home, one) for one in installed):
+                    raise ImportError(f"{library}: an answer brings no compiled library along")
         elif event in _CHANGING:
             for place, beside in _CHANGING[event]:
                 path = arguments[place]
@@ -250,16 +276,19 @@ def _keys(places: Iterable[str]) -> set[Key]:
     return {key for key in found if key is not None}
 
 
-def _files_of(modules: Iterable[str]) -> list[str]:
-    """Where modules of this lab lie, with what is compiled of them."""
+def does_it(modules: Iterable[str]) -> list[str]:
+    """The files of those modules of this lab that do an exercise, with what is compiled of them; the grader's
+    own are no secret.
+    """
     import labcode
 
-    home, found = Path(labcode.__file__).parent.parent, []
+    home = Path(labcode.__file__).parent.parent
+    found: list[str] = []
     for name in modules:
+        if not name.startswith(("labcode.analysis", "labcode.reports")):
+            continue
         place = home.joinpath(*name.split("."))
-        if place.is_dir():
-            found.append(str(place))
-        elif place.with_suffix(".py").is_file():
-            compiled = place.parent.glob(f"__pycache__/{place.name}.*.pyc")
-            found += [str(place.with_suffix(".py")), *map(str, compiled)]
+        files = [*place.rglob("*.py")] if place.is_dir() else [place.with_suffix(".py")]
+        for file in filter(Path.is_file, files):
+            found += map(str, (file, *file.parent.glob(f"__pycache__/{file.stem}.*.pyc")))
     return found

@@ -45,10 +45,13 @@ class Jail:
         answer: Path,
         *,
         reads: Sequence[Path] = (),
+        empty: Sequence[str] = (),
         records: Path | None = None,
         gpu: bool = False,
     ) -> list[str]:
-        """These words, run inside; ``answer`` is a folder, ``records`` one that may be written to."""
+        """These words, run inside: ``answer`` is a folder, ``records`` one that may be written to; nothing is
+        seen of the files that are ``empty``.
+        """
         home, sets = _home(), store.sets_root().resolve()
         root = store.repository_root().resolve()
         made = [self.program, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
@@ -62,6 +65,7 @@ class Jail:
         for path in dict.fromkeys([*_shown(), *(path.absolute() for path in reads)]):
             if not path.is_relative_to("/usr"):
                 made += ["--ro-bind-try", str(path), str(path)]
+        made += [word for path in empty for word in ("--ro-bind", os.devnull, path)]
         if gpu:
             made += [word for place in _GPU for word in ("--ro-bind-try", place, place)]
             devices = [*Path("/dev").glob("nvidia*"), *Path("/dev").glob("dri")]

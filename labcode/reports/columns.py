@@ -9,6 +9,7 @@ well as the table. That is done only where somebody says that the tables will no
 from __future__ import annotations
 
 import weakref
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -161,6 +162,16 @@ def process_keys(pid: Ints, number: Ints, other_pid: Ints, other_number: Ints) -
 
 _FEWEST = 1024  # rows from which on it is worth it
 _ONE_BY_ONE = 4  # texts that are compared, not looked up
+LONGEST = (
+    1 << 16
+)  # characters that are kept of a text: no compiler makes longer names, and patterns take long
+
+
+def shortened(text: str) -> str:
+    """At most `LONGEST` characters of a text, then how long it was and what tells it from others."""
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[:LONGEST]}… ({len(text):,} characters, {zlib.crc32(text.encode(errors='replace')):08x})"
 
 
 @dataclass(frozen=True)

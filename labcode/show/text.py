@@ -11,6 +11,7 @@ _RANGES = (  # what steers a terminal or turns or hides text: controls, directio
     *((0xFEFF, 0xFEFF), (0xFFF9, 0xFFFB), (0xE0000, 0xE007F)),
 )
 _ODD = re.compile(f"[{''.join(f'{chr(low)}-{chr(high)}' for low, high in _RANGES)}]")
+_LENGTH = re.compile(r"… \(([\d,]+) characters, [0-9a-f]{8}\)$")
 _MARKS = re.compile(r"[\\`*\[\]~|]|(?<![^\W_])_|_(?![^\W_])")  # a _ within a word means nothing
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _BEGINS = re.compile(r"[-+](?=[-+ ]|$)|[=#%:]|\d+(?=[.)](?: |$))")  # a list, a heading, a rule, a comment
@@ -40,7 +41,9 @@ def one_line(text: str, most: int = LONGEST) -> str:
     Of one longer than `LONGEST` it is said how long it is.
     """
     if len(text) > LONGEST:
-        return f"{one_line(text[:LONGEST])[: most - 1]}… ({len(text):,} characters)"
+        said = _LENGTH.search(text[-50:])  # a reader has shortened it
+        length = said[1] if said else f"{len(text):,}"
+        return f"{one_line(text[:LONGEST])[: most - 1]}… ({length} characters)"
     line = text.strip() if text.isprintable() else visible(" ".join(text.split()))
     return cut(line, most)
 

@@ -42,6 +42,22 @@ def total(starts: ArrayLike, ends: ArrayLike) -> int:
     return int((end - start).sum())
 
 
+def totals(groups: Ints, starts: Ints, ends: Ints, count: int) -> Ints:
+    """For each of ``count`` groups: the nanoseconds that at least one of its intervals covers.
+
+    They come group by group, each by start.
+    """
+    moments, rank = np.unique(ends, return_inverse=True)
+    size = len(moments) + 1  # so that no end reaches the next group
+    reach = np.maximum.accumulate(groups * size + rank) - groups * size
+    until = moments[np.maximum(reach, 0)]
+    first = np.append(True, groups[1:] != groups[:-1])[: len(groups)]
+    begins = np.where(first, starts, np.maximum(starts, np.append(starts[:1], until[:-1])))
+    found = np.zeros(count, np.int64)
+    np.add.at(found, groups, np.maximum(ends - begins, 0))
+    return found
+
+
 def intersect(
     starts: ArrayLike, ends: ArrayLike, other_starts: ArrayLike, other_ends: ArrayLike
 ) -> tuple[Ints, Ints]:

@@ -38,23 +38,21 @@ def time_shares(ops: pd.DataFrame, window: tuple[int, int]) -> pd.DataFrame:
     """What each GPU did in the window, each ns once: device; computing, communication (while nothing
     computes), copies and memsets (while neither runs), idle; all in ns.
     """
-    rows = []
-    for device, mine in ops.groupby("device"):
-        talks = is_communication(mine).to_numpy()
-        works = mine["kind"].isin(["kernel", "graph"]).to_numpy()
-        row: dict[str, int] = {"device": int(str(device))}
-        before = 0
-        for name, some in (
-            ("computing_ns", works & ~talks),
-            ("communication_ns", works),
-            ("copies_ns", works | True),
-        ):
-            start, stop = (mine[c].to_numpy()[some] for c in ("start_ns", "end_ns"))
-            covered = intervals.total(*intervals.clip(start, stop, window))
-            row[name] = covered - before
-            before = covered
-        rows.append({**row, "idle_ns": window[1] - window[0] - before})
-    return pd.DataFrame(rows)
+    talks, kinds = is_communication(ops).to_numpy(), ops["kind"]
+    works = is_any(kinds, "kernel", "graph")
+    devices, place = np.unique(ops["device"].to_numpy(np.int64), return_inverse=True)
+    start, end = (np.clip(times, *window) for times in spans(ops))
+    order = np.lexsort((start, place))
+    found, before = {"device": devices}, np.zeros(len(devices), np.int64)
+    for name, some in (
+        ("computing_ns", works & ~talks),
+        ("communication_ns", works),
+        ("copies_ns", np.ones(len(ops), np.bool_)),
+    ):
+        mine = order[some[order]]
+        covered = intervals.totals(place[mine], start[mine], end[mine], len(devices))
+        found[name], before = covered - before, covered
+    return pd.DataFrame({**found, "idle_ns": window[1] - window[0] - before})
 
 
 def communication_overlap(ops: pd.DataFrame, window: tuple[int, int] | None = None) -> pd.DataFrame:

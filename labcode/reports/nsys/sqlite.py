@@ -26,6 +26,7 @@ from labcode.reports.nsys.pages import (
     Types,
     UnusualLayoutError,
 )
+from labcode.reports.columns import shortened
 
 Coded = tuple[Ints, list[str]]  # codes into texts; -1: missing
 Found = tuple[dict[str, Column], dict[str, Coded]]
@@ -94,7 +95,7 @@ def read_strings(connection: sqlite3.Connection, ids: Ints) -> Coded:
 
 
 def _texts(rows: Iterable[tuple[object, object]]) -> dict[int, str]:
-    return {number: str(text) for number, text in rows if isinstance(number, int)}
+    return {number: shortened(str(text)) for number, text in rows if isinstance(number, int)}
 
 
 # ---- from the pages
@@ -179,7 +180,7 @@ def _from_pages(
         if name in found and found[name].present is not None:
             raise DamagedPagesError(f"no value where there must be one in {table}.{name}")
     return found, {
-        name: (codes[name].column().values, [text.decode(errors="replace") for text in seen[name]])
+        name: (codes[name].column().values, [shortened(text.decode(errors="replace")) for text in seen[name]])
         for name in texts
     }
 
@@ -305,7 +306,7 @@ def _through_sqlite(
                 -1 if text is None else known.setdefault(str(text), len(known)) for text in values
             ]
     return {name: joined(part) for name, part in parts.items()}, {
-        name: (np.array(codes[name], np.int64), list(known)) for name, known in seen.items()
+        name: (np.array(codes[name], np.int64), list(map(shortened, known))) for name, known in seen.items()
     }
 
 

@@ -13,6 +13,7 @@ from typing import Any, get_args
 import pandas as pd
 
 from labcode import reports
+from labcode.analysis.ledger.ledger import MOST_GPUS
 from labcode.analysis.ledger.owners import OWNERS
 from labcode.analysis.ledger.view import kept
 from labcode.analysis.rules.finding import CannotJudgeError
@@ -81,6 +82,7 @@ def gather(
         told = [*(one for folder in ranked for one in folder.told), *told]
         timelines = [report for kind, report in every if kind in TIMELINES]
         shares, ledger = _ledger(tables)
+        gpu_time = time_shares(tables.ops, tables.window) if tables is not None else pd.DataFrame()
         if len(timelines) > 1 and found is not None:
             traced = iterations(timelines[1])  # a trace, which knows shapes
             found = Iterations(found.how, found.table, traced.work if traced else None)
@@ -94,7 +96,7 @@ def gather(
             ),
             headline=(
                 *(line for one in ranked for line in one.headline),
-                *_headline(tables, found),
+                *_headline(tables, found, gpu_time),
                 *_doubts(sections),
             ),
             found=tuple(one for one in told if one.verdict.status == "found"),
@@ -104,7 +106,7 @@ def gather(
             changes=tuple(_changes(path, opened, stack) for path in before),
             shares=shares,
             ledger=ledger,
-            gpu_time=time_shares(tables.ops, tables.window) if tables is not None else pd.DataFrame(),
+            gpu_time=gpu_time,
             opened=opened,
         )
 
@@ -169,23 +171,18 @@ def _ledger(tables: Tables | None) -> tuple[pd.DataFrame, Shown | None]:
     return shares, Shown(title, rows, len(rows), Path(tables.report.path).name, "labcode diagnose")
 
 
-def _headline(tables: Tables | None, found: Iterations | None) -> Iterator[str]:
+def _headline(tables: Tables | None, found: Iterations | None, shares: pd.DataFrame) -> Iterator[str]:
     if tables is not None and len(tables.ops):
         begin, end = tables.window
         yield f"Judged: {time_text(end - begin)}, {tables.judged.told}."
-        shares = time_shares(tables.ops, tables.window)
-        for device, computing, talking, copying, idle in shares.itertuples(index=False, name=None):
-            parts = [
-                f"{part / max(end - begin, 1):.0%} {name}"
-                for part, name in (
-                    (computing, "computing"),
-                    (talking, "communicating alone"),
-                    (copying, "copying alone"),
-                    (idle, "idle"),
-                )
-                if part
-            ]
-            yield f"GPU {device}: {', '.join(parts)} of {time_text(end - begin)}."
+        told, of = shares, time_text(end - begin)
+        if len(shares) > MOST_GPUS:
+            whole = shares.sum().drop("device") / len(shares)
+            of_all = _shared(whole, end - begin)
+            yield f"{len(shares):,} GPUs, on average: {of_all} of {of}. The most idle of them:"
+            told = shares.nlargest(GPUS, "idle_ns")
+        for _, row in told.iterrows():
+            yield f"GPU {row['device']}: {_shared(row.drop('device'), end - begin)} of {of}."
         yield from (f"note: {line}." for line in tables.judged.notes)
     elif tables is not None:
         yield from part_of(tables.report.format).idle(tables.report)
@@ -199,6 +196,14 @@ def _headline(tables: Tables | None, found: Iterations | None) -> Iterator[str]:
             f"the GPU is busy for {float(steady['busy_share'].median()):.0%} of one."
         )
         yield from _work(found)
+
+
+def _shared(spent: pd.Series, whole: float) -> str:
+    """How a GPU's time, by `time_shares`, is shared out."""
+    said = ("computing", "communicating alone", "copying alone", "idle")
+    return ", ".join(
+        f"{part / max(whole, 1):.0%} {name}" for part, name in zip(spent, said, strict=True) if part
+    )
 
 
 def _work(found: Iterations) -> Iterator[str]:
