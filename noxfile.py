@@ -15,6 +15,11 @@ import nox
 nox.options.sessions = ["book"]
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every page and program compiles the lab anew
+if os.environ.get("LC_ALL") in (
+    "C",
+    "POSIX",
+):  # CPython 3.11 then fails where a path is not ASCII
+    os.environ["LC_ALL"] = "C.UTF-8"
 
 ROOT = Path(__file__).resolve().parent
 TORCH = "torch==2.13.0"
