@@ -46,7 +46,7 @@ def alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def environment(session: nox.Session, name: str, *requirements: str) -> Callable[..., object]:
+def environment(session: nox.Session, name: str, *requirements: str) -> functools.partial[object]:
     """What calls the Python of an environment, which all sessions that name it share.
 
     It is made where there is none, and gets what the session asks for, pinned, unless it has that already.
@@ -109,6 +109,21 @@ def tests(session: nox.Session) -> None:
     python = environment(session, "dev", "-e", ".[book,dev]", TORCH)
     ignored = [f"--ignore={path}" for path in CONTENT]
     pytest(python, *(session.posargs or ["-m", "not slow", *ignored]))
+
+
+@session
+def newest(session: nox.Session) -> None:
+    """Run the tests with the newest versions of all, whatever is pinned: told, not required.
+
+    What comes after -- goes to pytest; without it the tests of `tests` run.
+    """
+    python = environment(session, "newest", "pip")
+    session.run_install(
+        *(python.args[0], "-m", "pip", "install", "--upgrade", "--upgrade-strategy", "eager"),
+        *("-e", ".[book,dev]", "torch"),
+    )
+    python("-m", "pip", "list")
+    pytest(python, *(session.posargs or ["-m", "not slow", *(f"--ignore={path}" for path in CONTENT)]))
 
 
 @session
