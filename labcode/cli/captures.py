@@ -67,7 +67,7 @@ def captures_plan(
     """Say what of a set is stale by which change, and what capturing it anew costs in minutes of which GPU.
 
     `labcode capture --stale --set SET --budget 25min` then captures exactly that, a slice each time it is
-    called.
+    called. Below it stands what the whole set took.
     """
     from labcode.capture import plan
     from labcode.units import parse_time

@@ -17,7 +17,7 @@ from typing import Any
 from labcode.doctor.advice import can_run
 from labcode.doctor.render import render
 from labcode.errors import LabError
-from labcode.hardware import driver, management, permissions
+from labcode.hardware import driver, host, management, permissions
 from labcode.hardware.needs import gpu_count
 from labcode.tools import (
     find_ncu,
@@ -110,7 +110,7 @@ def _system() -> dict[str, Any]:
         "os": name,
         "kernel": platform.release().partition("-")[0],
         "architecture": platform.machine(),
-        "cpu_count": len(os.sched_getaffinity(0)),
+        "cpu_count": host.usable_cpus(),
         "python": platform.python_version(),
         "cuda_visible_devices": os.environ.get("CUDA_VISIBLE_DEVICES"),
     }

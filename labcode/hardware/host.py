@@ -4,6 +4,7 @@ Read from ``/proc`` and ``/sys``; what is not visible there is None. Models and 
 serial number, no address.
 """
 
+import os
 import platform
 import re
 from pathlib import Path
@@ -35,6 +36,11 @@ def describe(root: Path = Path("/")) -> dict[str, str | int | float | None]:
         "kernel": platform.release().partition("-")[0],
         "virtualization": _virtualization(root, cpus[0].get("flags", "") if cpus else ""),
     }
+
+
+def usable_cpus() -> int:
+    """How many CPUs this process may run on; all of them where the system does not say (macOS)."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def numa_node(bus_id: str, root: Path = Path("/")) -> int | None:

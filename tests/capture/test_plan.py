@@ -58,7 +58,8 @@ def change(lab: Lab, *sources: str) -> None:
 
 
 def test_nothing_is_stale_until_a_source_means_something_else(three: Lab) -> None:
-    assert labcode("captures", "plan", "mine").stdout == "mine: nothing is stale\n"
+    said = labcode("captures", "plan", "mine").stdout.splitlines()
+    assert said[0] == "mine: nothing is stale"
     (three.home / "first.py").write_text("x = 1  # a comment\n")
     assert plan.plan_of(store.load_set("mine")).stale == ()
     change(three, "second")
@@ -79,12 +80,26 @@ def test_a_plan_says_by_which_change_and_what_it_costs_on_which_machine(three: L
     ]
 
 
+def test_a_plan_says_what_the_whole_set_took_on_how_many_days(three: Lab) -> None:
+    edit(three, lambda experiments: experiments["two"].update(captured="2026-11-20"))
+    assert table(three, 700.0).splitlines() == [
+        "mine: nothing is stale",
+        "",
+        "What the whole set took, captured on 2 days",
+        "3 experiments on 1 × Fake GPU: 28 min, in 1 slice of 12 min; longer than a slice: fine",
+        "1 experiment on 2 × Fake GPU: 90 s, in 1 slice of 12 min",
+    ]
+    told = plan.document(plan.plan_of(store.load_set("mine")))
+    assert (told["stale"], told["costs"]) == ([], [])
+    assert [(cost["gpus"], cost["seconds"]) for cost in told["whole"]] == [(1, 1660.0), (2, 90.0)]  # type: ignore[attr-defined]
+
+
 def test_a_plan_in_words_and_for_programs(three: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     change(three, "first")
     lines = table(three, 300.0).splitlines()
     assert lines[0] == "mine: 3 experiments stale"
     assert lines[3].split() == ["first.py", "3", "one,", "pair,", "two"]
-    assert lines[6:] == [
+    assert lines[6:9] == [
         "2 experiments on 1 × Fake GPU: 11 min, in 1 slice of 5 min; longer than a slice: two",
         "1 experiment on 2 × Fake GPU: 90 s, in 1 slice of 5 min",
         "`labcode capture --stale --set mine --budget 5min` captures them",

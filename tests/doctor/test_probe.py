@@ -147,6 +147,12 @@ def test_without_anything_the_doctor_says_what_is_missing_and_what_still_works(b
     assert text.count("install Nsight Systems") == 1
 
 
+def test_the_doctor_works_where_the_system_tells_less(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("os.sched_getaffinity", raising=False)  # macOS has none
+    monkeypatch.setattr("os.cpu_count", lambda: 12)
+    assert probe.probe()["system"]["cpu_count"] == 12
+
+
 def test_gpus_are_described_from_nvml_and_the_driver(two_gpus: Path) -> None:
     first, second = probe.probe()["gpus"]
     assert first == {
