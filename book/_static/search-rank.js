@@ -1,19 +1,20 @@
 // The search of the book: the pages of search-index.js and a question in, pages in order out.
 // A word counts by how rare it is and by where it stands: in the title, among the page's keywords, in what other pages
-// say where they link to the page, in a heading, in the prose. Words of one group of synonyms stand for each other. No page is read twice:
-// what each word occurs in is noted when the index comes.
+// say where they link to the page, in a heading, in the prose. A title or a keyword of several words counts besides by how
+// much of it is asked for. Words of one group of synonyms stand for each other. No page is read twice: what each word occurs
+// in is noted when the index comes.
 (function () {
   "use strict";
 
   const PROSE = 0, HEADING = 1, SAID = 2, ASKED = 3; // fields
   const FIELDS = 4, LONGEST = 1 << 20; // of keys: (section · FIELDS + field) · LONGEST + position
-  const WEIGHT = { title: 7, asked: 7, said: 2.5, heading: 3, prose: 1 };
-  const SATURATION = 3;
-  const SYNONYM = 0.7, SYNONYM_OF_NONE = 0.95, PREFIX = 0.6, TYPO = 0.6, PAIR = 0.5;
+  const WEIGHT = { title: 9, asked: 7, said: 2.5, heading: 3, prose: 1 };
+  const SATURATION = 8;
+  const SYNONYM = 0.9, SYNONYM_OF_NONE = 0.95, PREFIX = 0.6, TYPO = 0.6, PAIR = 0.5, PHRASE = 0.8;
   const STOP = new Set(
-    ("a about an and any are as at be been but by can could did do does doing during for from get gets give had has have " +
-      "how i if in into is it its just many me mine more most much my need no not of on or our out please should so some than that the their them then " +
-      "there these they this to us use using very was way we well what when where whether which while who why will with " +
+    ("a about actually amount an and any are as at be been but by can could did do does doing during for from get gets give had has have help " +
+      "how i if in into is it its just many me mine more most much my need no not of on or our out please question really require should so some such than that the their them then " +
+      "there these they this to us use using very want was way we well what when where whether which while who why will with " +
       "would you your").split(" "),
   );
 
@@ -54,6 +55,11 @@
       position += parts.length;
     }
     return found;
+  }
+
+  // The stems of a phrase that tell something.
+  function telling(text) {
+    return [...new Set(asWritten(text).filter((word) => !STOP.has(word.toLowerCase())).map((word) => stems(word).whole))];
   }
 
   function distance(a, b, most) {
@@ -102,8 +108,9 @@
       if (page.sections.length) for (const text of texts) place = note(first, SAID, text, place) + 5;
       let next = 0;
       for (const text of data.keywords?.[page.page] ?? []) next = note(first, ASKED, text, next) + 5;
+      const phrases = [page.title, ...(data.keywords?.[page.page] ?? [])].map(telling).filter((phrase) => phrase.length > 1);
       const named = 0.6 + 0.8 / Math.max(asWritten(page.title).filter((word) => !STOP.has(word.toLowerCase())).length, 1);
-      return { ...page, first, named, said: 1 + place / 40, length: page.sections.reduce((sum, _, i) => sum + sections[first + i].length, 0) };
+      return { ...page, first, phrases, named, said: 1 + place / 40, length: page.sections.reduce((sum, _, i) => sum + sections[first + i].length, 0) };
     });
     const meanPage = pages.reduce((sum, page) => sum + page.length, 0) / pages.length;
     const meanSection = sections.reduce((sum, section) => sum + section.length, 0) / sections.length;
@@ -246,12 +253,25 @@
           best.set(number, (best.get(number) ?? 0) + score);
         }
       }
+      const worths = new Map(); // word -> the most that it is worth here
+      for (const { phrases, weight, pair } of asked)
+        for (const { phrase, weight: share } of pair ? [] : phrases)
+          for (const word of phrase) {
+            const worth = (weight * share * rarity(Math.min(keySet(word).size, sections.length))) / phrase.length;
+            worths.set(word, Math.max(worths.get(word) ?? 0, worth));
+          }
+      // What a page's best phrase is worth, that of its title or its keywords of which most is asked for.
+      const together = (page) =>
+        Math.max(0, ...page.phrases.map((phrase) => {
+          const held = phrase.filter((word) => worths.has(word));
+          return held.length > 1 ? (held.reduce((sum, word) => sum + worths.get(word), 0) * held.length) / phrase.length : 0;
+        }));
       const results = [...scores.values()].map(({ number, total, matched, best }) => {
         const page = pages[number];
         const ordered = [...best].sort((a, b) => b[1] - a[1] || a[0] - b[0]);
         const [section, sectionScore] = ordered[0] ?? [page.first, 0];
         const share = possible ? Math.min(1, matched / possible) : 1;
-        return { number, section, score: (total + 0.6 * sectionScore) * page.weight * (0.4 + 0.6 * share) };
+        return { number, section, score: (total + 0.6 * sectionScore + PHRASE * together(page)) * page.weight * (0.4 + 0.6 * share) };
       });
       results.sort((a, b) => b.score - a.score || a.number - b.number);
       const marked = new Set(asked.filter((c) => !c.pair).flatMap((c) => c.phrases.flatMap(({ phrase }) => phrase)));

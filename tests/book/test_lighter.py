@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from labcode.book.sphinx.lighter import lazily, svg_size, without_scripts
+from labcode.book.sphinx.lighter import lazily, painted_first, svg_size, without_scripts
 
 
 def test_scripts_are_left_out_by_name() -> None:
@@ -10,6 +10,18 @@ def test_scripts_are_left_out_by_name() -> None:
     head = '<script defer src="../_static/a.js?digest=1"></script>\n' + rest
     assert without_scripts(head, "a.js") == rest
     assert without_scripts(head, "other.js") == head
+
+
+def test_scripts_of_a_head_wait_for_the_text_in_their_order() -> None:
+    options = '<script src="_static/documentation_options.js?v=1"></script>'
+    ahead = '<link rel="preload" as="script" href="a.js" />\n'
+    kept = '<script>let a = 1;</script><script defer src="d.js"></script><script async src="e.js"></script>'
+    body = '</head><body><script src="b.js"></script></body>'
+    holding = '<script src="b.js"></script>', '<script data-x="1" src="c.js"></script>'
+    page = f"<head>{ahead}{options}{holding[0]}{kept}{holding[1]}{body}"
+    wanted = f'<head>{options}<script defer="defer" src="b.js"></script>{kept}'
+    assert painted_first(page) == f'{wanted}<script defer="defer" data-x="1" src="c.js"></script>{body}'
+    assert painted_first('<script src="b.js"></script>') == '<script src="b.js"></script>'
 
 
 def test_pictures_are_loaded_lazily_and_keep_their_place() -> None:

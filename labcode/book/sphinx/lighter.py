@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 _PICTURE = re.compile(r'<img\b(?=[^>]*\bsrc="(?:\.\./)*_images/([^"/]+\.svg)")')
 _SIZE = re.compile(rb'<svg\b[^>]*\bviewBox="\S+ \S+ (\S+) (\S+)"')
 _SCRIPT = re.compile(r'[ \t]*<script\b[^>]*\bsrc="(?:[^"]*/)?([^"/?]+)(?:\?[^"]*)?"[^>]*></script>\n?')
+# Scripts of a head that hold up the text; one is left, which is short and needed at once by what follows it.
+_HOLDING = re.compile(
+    r'<script (?=[^>]*\bsrc=")(?![^>]*\b(?:defer|async)\b)(?![^>]*/documentation_options\.js)'
+)
+_AHEAD = re.compile(r'<link rel="preload" as="script"[^>]*>\n?')  # of scripts at the end, before the styles
 _UNDECIDED, _LIGHT = 'data-theme="auto"', 'data-theme="light"'
 _HEAD = 4096  # bytes of an SVG file that its size is in
 
@@ -42,6 +47,12 @@ def without_scripts(markup: str, *names: str) -> str:
     return _SCRIPT.sub(lambda found: "" if found[1] in names else found[0], markup)
 
 
+def painted_first(page: str) -> str:
+    """A whole page whose text waits for no script of its head: they run afterwards, in their order."""
+    head, end, body = page.partition("</head>")
+    return _AHEAD.sub("", _HOLDING.sub('<script defer="defer" ', head)) + end + body if end else page
+
+
 def svg_size(path: Path) -> tuple[int, int] | None:
     """Width and height of an SVG file, rounded; ``None`` where it does not say."""
     with path.open("rb") as file:
@@ -60,7 +71,7 @@ def _light_without_scripts(app: Sphinx) -> None:
     render = templates.render
 
     def rendered(name: str, context: dict[str, Any]) -> str:
-        return str(render(name, context)).replace(_UNDECIDED, _LIGHT, 1)
+        return painted_first(str(render(name, context)).replace(_UNDECIDED, _LIGHT, 1))
 
     templates.render = rendered
 

@@ -47,7 +47,7 @@ _LISTS = {  # of pages that list, teach or refer rather than explain; those not 
     "reference/glossary": 0.7,
     "reference/status": 0.2,
     "reference/two-gpus": 0.7,
-    "reference/what-moved": 0.3,
+    "reference/what-moved": 0.7,
     "reference/whats-new": 0.3,
     "serving/five-days": 0.6,
     "serving/prefill-decode": 0.7,
