@@ -42,6 +42,7 @@ READING = r"^(?:poll|ppoll|select|epoll_wait|sem_wait|sem_timedwait|read|pread64
 PACE = 10  # times what usually lies between two launches
 SLOWEST_PACE_NS = 500_000
 USUAL_LAUNCH_NS = 4_000  # where a capture holds no launches
+READ_BYTES = 4096  # a copy to the host up to there is of a number that somebody reads
 BATCH_BYTES = 16_384  # a copy to the GPU from there on is of a batch, and not of a number
 WAITING = 0.5  # of a stretch
 FED = 0.8  # a GPU that works so much of what the CPU needs would not run dry without synchronizations
@@ -478,7 +479,7 @@ class _Idle:
         named, share, loads_range = self._ranges(table)
         reads = self._reading(table)
         made = ~beyond & named_like(api["name"].iloc[host.row[after]], MADE)
-        next_copy = np.where(beyond, False, self._leads_to_a_batch(after, high[looked]))
+        next_copy = np.where(beyond, False, self._leads_to_a_batch(low[looked], high[looked]))
         owner = np.full(len(rows), "host-code", object)
         position = {int(row): place for place, row in enumerate(rows)}
         guessed = []
@@ -543,23 +544,28 @@ class _Idle:
             found[rows] = intervals.covered_within(*spans(mine), low, high) >= WAITING * (high - low)
         return found
 
-    def _leads_to_a_batch(self, after: Ints, until: Ints) -> Bools:
-        """Whether the first operation launched after a stretch is a copy to the GPU of some size."""
-        launched = self._first_launches()
-        place = np.searchsorted(launched[0], until, "left")
-        some = place < len(launched[0])
-        return np.where(some, np.append(launched[1], False)[np.minimum(place, len(launched[1]))], False)
+    def _leads_to_a_batch(self, since: Ints, until: Ints) -> Bools:
+        """Whether the first operation launched after a stretch is a copy of some size to the GPU.
 
-    def _first_launches(self) -> tuple[Ints, Bools]:
-        """Calls that launched operations of this GPU, by start, and whether each copies a batch to it."""
+        Not where the last one before it is a copy from the GPU: then the code works with what came back.
+        """
+        called, into, back = self._launches()
+        place = np.searchsorted(called, until, "left")
+        before = np.searchsorted(called, since, "left") - 1
+        return np.asarray(np.append(into, False)[place] & ~np.append(back, False)[before], np.bool_)
+
+    def _launches(self) -> tuple[Ints, Bools, Bools]:
+        """Calls that launched operations of this GPU, by start, and whether each copies a batch to it, or
+        more than a number back.
+        """
         ops, row = self.view.ops, self.view.row
         mine = self.mine[row[self.mine] >= 0]
         called = self.view.api["start_ns"].to_numpy(np.int64)[row[mine]]
-        batch = (self.view.owner[mine] == CODE["copy-in"]) & (
-            ops["bytes"].fillna(0).to_numpy(np.int64)[mine] >= BATCH_BYTES
-        )
+        size, owner = ops["bytes"].fillna(0).to_numpy(np.int64)[mine], self.view.owner[mine]
+        into = (owner == CODE["copy-in"]) & (size >= BATCH_BYTES)
+        back = (owner == CODE["copy-out"]) & (size > READ_BYTES)
         order = np.argsort(called, kind="stable")
-        return called[order], batch[order]
+        return called[order], into[order], back[order]
 
     def _after_a_drain(self, at: Ints, sync_start: Ints, sync_end: Ints) -> Bools:
         """Which paced pieces come after a synchronization that drained the queue, before it was filled again.

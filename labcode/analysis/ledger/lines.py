@@ -38,6 +38,7 @@ WAITS = re.compile(
 )
 # the backward pass has no line of its own: what it does was asked for by the forward pass
 BACKWARD = re.compile(r"torch/autograd/\w+\.py:(?:_engine_run_backward|backward|grad)$")
+TOP_LEVEL = "<module>"  # of a script
 SOME = 0.1  # of the weight
 STUCK = 0.9  # of its samples: a thread that is at one line so often waits there
 NEAR_NS = 300_000  # from a call to a sample
@@ -208,6 +209,21 @@ class Lines:
         if sums[~back].sum() >= SOME * sums.sum() > 0:
             distinct, sums = distinct[~back], sums[~back]
         return _together([place_of([self._paths[one]], [1], loop) for one in distinct.tolist()], sums)
+
+    def holds_loop(self, pid: int, tid: int, place: Place) -> bool:
+        """Whether a thread's loop stands in the function of a place, as far as stacks tell: that of the loop,
+        the top level of a script, or, of a trace, a function of which one call holds all that is judged.
+        """
+        function, file = self.loop_of(pid, tid)
+        if place.function == TOP_LEVEL or (place.function, place.file) == (function, short(file)):
+            return True
+        if (pid, tid) not in self._functions or self.window is None:
+            return False
+        calls = self._functions[pid, tid]
+        low, high = self.window
+        long = calls[((calls["start_ns"] <= low) & (calls["end_ns"] >= high)).to_numpy(np.bool_)]
+        found = [_KINETO.match(str(name)) for name in long["name"]]
+        return (place.function, place.file) in {(m["function"], short(m["file"])) for m in found if m}
 
     def loop_of(self, pid: int, tid: int) -> tuple[str, str]:
         """The function of the program, and its file, that holds a thread's loop; ('', '') where unknown.

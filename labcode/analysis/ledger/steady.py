@@ -9,6 +9,7 @@ start-up, warm-up or the end: a table of its own, for a longer run has the same 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,7 +57,7 @@ class Steady:
         """The length of the window in ns, at least 1."""
         return max(self.window[1] - self.window[0], 1)
 
-    @property
+    @cached_property
     def count(self) -> int:
         """How many iterations the window holds, of the process with the most of them; 0 where none."""
         return int(self.rows.groupby("pid").size().max()) if len(self.rows) else 0

@@ -4,9 +4,18 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.ledger import changes
+from labcode.analysis.ledger.ledger import READ_BYTES
 from labcode.analysis.ledger.replay import Program
 from labcode.analysis.rules.finding import Finding, rule
-from labcode.analysis.rules.predicted import calls_of_ops, cause, gain_of, op_sizes, owned, told_places
+from labcode.analysis.rules.predicted import (
+    calls_of_ops,
+    cause,
+    gain_of,
+    lines_of_calls,
+    op_sizes,
+    owned,
+    told_places,
+)
 from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
@@ -19,7 +28,6 @@ SMALL_BYTES = 1 << 16
 SMALL_COPIES = 20
 SMALL_SHARE = 0.02
 REPEATED = 3
-READ_BYTES = 4096  # what is smaller is a number that somebody reads
 _LINKS = ((9.0, 55e9), (8.0, 25e9), (0.0, 12e9))  # by compute capability: PCIe 5, 4 and 3
 ASYNC = r"Async"
 SYNC_SHARE = 0.02  # little, for it is cheap to mend
@@ -108,11 +116,14 @@ def small_copies(tables: Tables) -> Finding:
         return changes.without_ops(changes.not_blocking(program, some), some)
 
     gain = gain_of(tables, packed, None, 1.0 if len(small) else 0.0)
+    rows = small["row"].to_numpy(np.int64)
+    rows = rows[rows >= 0]
+    where = lines_of_calls(tables, rows, duration_ns(tables.api.iloc[rows]).astype(np.float64))
     return cause(
         tables,
         gain,
         f"{len(small):,} of {int(between.sum()):,} copies between host and GPU are smaller than 64 KiB; they "
-        f"and their calls take {tables.told(spent)}",
+        f"and their calls take {tables.told(spent)}" + (f"; {where}" if where else ""),
         spent,
         "ns in small copies and their calls",
         _shown(small),

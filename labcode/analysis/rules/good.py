@@ -8,7 +8,7 @@ from labcode.show import percent
 
 ID = "good"
 TITLE = "The steady state is good"
-FEWEST = 8  # operations where nothing repeats: of fewer nothing is said
+FEWEST = 8  # operations where nothing repeats, or once: of fewer nothing is said
 UNEXPLAINED = 0.15  # of an iteration: idle time that no verdict explains
 _BOUNDS = {
     "matmul": "the rate of the tensor cores: larger tiles of work, fewer bits, fewer operations",
@@ -32,7 +32,7 @@ def good(tables: Tables, verdicts: Sequence[Verdict]) -> Verdict:
         ledger = tables.ledger
     except (CannotJudgeError, IndexError) as missing:
         return Verdict(ID, TITLE, "could not judge", f"could not judge: {missing}")
-    if not tables.count and len(tables.work) < FEWEST:
+    if tables.count < 2 and len(tables.work) < FEWEST:
         count = len(tables.work)
         told = f"{count} operation{'s' * (count > 1)} in all, and nothing repeats: that is no steady state"
         return Verdict(ID, TITLE, "could not judge", f"could not judge: {told}")

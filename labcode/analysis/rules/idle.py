@@ -4,10 +4,9 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.ledger import changes
-from labcode.analysis.ledger.ledger import ALLOCATING
+from labcode.analysis.ledger.ledger import ALLOCATING, READ_BYTES
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
-from labcode.analysis.rules.copies import READ_BYTES
 from labcode.analysis.rules.finding import Finding, rule
 from labcode.analysis.rules.predicted import (
     calls_of_ops,
@@ -30,7 +29,6 @@ LOADING_SHARE = 0.25  # of the idle time in gaps whose longest call loads code
 SYNC_CALLS = 3
 MANY_READS = 10  # an iteration
 CLOSE = 8  # launches between two reads that follow each other
-TOP_LEVEL = "<module>"  # of a script: it holds the whole loop
 EXPLICIT = r"torch/cuda/(?:__init__|streams)\.py:(?:synchronize|wait)$"
 CHUNKS = 30
 LOW = 0.5
@@ -158,8 +156,8 @@ def _reads(tables: Tables, program: Program) -> Bools:
 
 def _of_reads(tables: Tables) -> tuple[float, float, float]:
     """Where many numbers are read in each iteration: the share of the launching that the function has which
-    reads them; on the top level of a script, which holds the whole loop, how much of that lies between reads
-    that follow each other closely; and the numbers read in an iteration.
+    reads them; where that function holds the whole loop, how much of that lies between reads that follow each
+    other closely; and the numbers read in an iteration.
     """
     program, lines = tables.replay.program, tables.lines
     if program is None or not lines.known:
@@ -177,7 +175,7 @@ def _of_reads(tables: Tables) -> tuple[float, float, float]:
         return 0.0, 0.0, count
     key = read_at[0][0].function, read_at[0][0].file
     share = sum(share for place, share in spread if (place.function, place.file) == key)
-    if key[0] != TOP_LEVEL:
+    if not lines.holds_loop(host.pid, host.main, read_at[0][0]):
         return share, share, count
     spent = program.gap + program.spent
     between = float(spent[_between_reads(program, reads)].sum() / max(float(spent.sum()), 1.0))

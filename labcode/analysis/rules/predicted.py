@@ -12,7 +12,7 @@ from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.finding import Finding
 from labcode.analysis.rules.tables import Tables
 from labcode.analysis.timeline.joins import duration_ns, spans
-from labcode.reports.columns import Bools, Ints
+from labcode.reports.columns import Bools, Floats, Ints
 from labcode.show import one_line, percent
 
 Change = Callable[[Program], Program]
@@ -120,9 +120,14 @@ def lines_of_kernels(tables: Tables, ops: pd.DataFrame) -> str:
     if not len(ops) or not tables.lines.known:
         return ""
     row = tables.view.row[ops.index.to_numpy(np.int64)]
-    spent = duration_ns(ops)[row >= 0].astype(np.float64)
-    calls = tables.api.iloc[row[row >= 0]]
-    host = tables.replay.host
+    return lines_of_calls(tables, row[row >= 0], duration_ns(ops)[row >= 0].astype(np.float64))
+
+
+def lines_of_calls(tables: Tables, rows: Ints, spent: Floats) -> str:
+    """Which lines made some calls (rows of ``api``), by what each is to count, in words; as above."""
+    if not len(rows) or not tables.lines.known:
+        return ""
+    calls, host = tables.api.iloc[rows], tables.replay.host
     mine = (calls["tid"] == host.main).to_numpy()
     if mine.any():
         calls, spent = calls[mine], spent[mine]

@@ -251,11 +251,14 @@ def test_workers_set_the_pace_whatever_the_rest_takes(tmp_path: Path) -> None:
         assert first.rule == "data-loading" and first.gain is not None and first.gain > 0.7
 
 
-def test_reads_answer_for_what_is_launched_for_them_and_not_for_all_of_the_loop(tmp_path: Path) -> None:
-    """Launches set the pace of a loop on the top level of a script; numbers are read one by one in it."""
+@pytest.mark.parametrize("function", ["<module>", "train"])
+def test_reads_answer_for_what_is_launched_for_them_and_not_for_all_of_the_loop(
+    tmp_path: Path, function: str
+) -> None:
+    """Launches set the pace of a loop on a script's top level, or in a function; numbers are read in it."""
 
     def line(number: int) -> Frame:
-        return "<module>", "/home/me/project/gan.py", number
+        return function, "/home/me/project/gan.py", number
 
     def loop(reads: bool) -> strangers.Machine:
         m = strangers.started(stacks=reads)
@@ -289,3 +292,48 @@ def test_of_processes_with_different_periods_the_judged_one_stands_first(tmp_pat
         tables = tables_of(report)
         assert "judged is process 100" in tables.judged.notes[0]
         assert tables.ledger.pid == 100 and tables.ledger.count == tables.count == 19
+
+
+def test_code_after_results_were_read_back_is_no_loading_of_data(tmp_path: Path) -> None:
+    """Without stacks: results come back, Python works with them for long, the next batch goes out."""
+
+    def loop(size: int) -> strangers.Machine:
+        m = strangers.started()
+        for _ in range(20):
+            m.copy(64 << 10, pinned=True)
+            for _ in range(30):
+                m.launch(strangers.TENSOR, 60 * strangers.US)
+            m.copy(size, inward=False)
+            m.wait()
+            m.python(12 * strangers.MS)
+        return m
+
+    assert judged(loop(16 << 10).export(tmp_path / "results.sqlite"))[0].rule == "host-code"
+    assert judged(loop(4).export(tmp_path / "number.sqlite"))[0].rule == "data-loading"
+
+
+def test_small_copies_name_their_line(tmp_path: Path) -> None:
+    def many(m: strangers.Machine, step: int) -> None:
+        m.place = ("move", "/home/me/project/train.py", 12)
+        for _ in range(100):
+            m.copy(8 << 10)
+
+    machine = strangers.train(strangers.started(stacks=True), batch=many)
+    found = {one.rule: one for one in judged(machine.export(tmp_path / "a.sqlite"))}
+    assert "in `move`, train.py:12" in found["small-copies"].message
+
+
+def test_a_single_kernel_is_no_good_steady_state_where_a_range_is_called_a_step_either(
+    tmp_path: Path,
+) -> None:
+    machine = strangers.started()
+    machine.launch(strangers.ADD, 4 * strangers.US)
+    edge = machine.now + strangers.MS
+    steps = [
+        x.push_pop(edge - 2 * strangers.MS, edge, "step 0", pid=100, tid=100),
+        x.push_pop(edge, edge + 2 * strangers.MS, "step 1", pid=100, tid=100),
+    ]
+    machine.now = edge + strangers.MS
+    machine.launch(strangers.ADD, 4 * strangers.US)
+    path = machine.export(tmp_path / "a.sqlite", nvtx=steps)
+    assert "good" not in [one.rule for one in judged(path)]
