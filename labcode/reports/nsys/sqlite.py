@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from labcode.errors import InputError
-from labcode.reports.columns import Bools, Column, Ints, joined, unique
+from labcode.reports.columns import Bools, Column, Ints, joined, shortened, unique
 from labcode.reports.nsys.pages import (
     NULL,
     Bytes,
@@ -26,7 +26,6 @@ from labcode.reports.nsys.pages import (
     Types,
     UnusualLayoutError,
 )
-from labcode.reports.columns import shortened
 
 Coded = tuple[Ints, list[str]]  # codes into texts; -1: missing
 Found = tuple[dict[str, Column], dict[str, Coded]]
