@@ -78,9 +78,18 @@ def read_columns(
         raise
 
 
-def read_strings(connection: sqlite3.Connection, ids: Ints) -> Coded:
-    """The texts of ids into ``StringIds``, as codes into a list of texts; ``''`` for an id without one."""
+def read_strings(connection: sqlite3.Connection, ids: Ints, most: int = 0) -> Coded:
+    """The texts of ids into ``StringIds``, as codes into a list of texts; ``''`` for an id without one.
+
+    Of more than ``most`` ids, if that is given, those of most rows; all others have one text, their number.
+    """
     distinct, codes = unique(ids)
+    rest = len(distinct) - most if most else 0
+    if rest > 0:
+        often = np.sort(np.argsort(-np.bincount(codes), kind="stable")[:most])
+        place = np.full(len(distinct), most)
+        place[often] = np.arange(most)
+        distinct, codes = distinct[often], place[codes]
     wanted = distinct.tolist()
     found: dict[int, str] = {}
     if len(wanted) > _READ_ALL_ABOVE:
@@ -91,7 +100,8 @@ def read_strings(connection: sqlite3.Connection, ids: Ints) -> Coded:
             marks = ", ".join("?" * len(some))
             query = f"SELECT id, value FROM StringIds WHERE id IN ({marks})"
             found |= _texts(connection.execute(query, some))
-    return codes, [found.get(number, "") for number in wanted]
+    others = [f"({rest:,} more names)"] if rest > 0 else []
+    return codes, [*(found.get(number, "") for number in wanted), *others]
 
 
 def _texts(rows: Iterable[tuple[object, object]]) -> dict[int, str]:
