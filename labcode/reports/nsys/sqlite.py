@@ -108,6 +108,11 @@ def _texts(rows: Iterable[tuple[object, object]]) -> dict[int, str]:
     return {number: shortened(str(text)) for number, text in rows if isinstance(number, int)}
 
 
+def _named(column: str, texts: Iterable[str]) -> list[str]:
+    """Texts of a column: names are shortened, documents (of samples, for one) are whole."""
+    return list(map(shortened, texts)) if column == "text" else list(texts)
+
+
 # ---- from the pages
 
 
@@ -190,7 +195,10 @@ def _from_pages(
         if name in found and found[name].present is not None:
             raise DamagedPagesError(f"no value where there must be one in {table}.{name}")
     return found, {
-        name: (codes[name].column().values, [shortened(text.decode(errors="replace")) for text in seen[name]])
+        name: (
+            codes[name].column().values,
+            _named(name, [text.decode(errors="replace") for text in seen[name]]),
+        )
         for name in texts
     }
 
@@ -316,7 +324,7 @@ def _through_sqlite(
                 -1 if text is None else known.setdefault(str(text), len(known)) for text in values
             ]
     return {name: joined(part) for name, part in parts.items()}, {
-        name: (np.array(codes[name], np.int64), list(map(shortened, known))) for name, known in seen.items()
+        name: (np.array(codes[name], np.int64), _named(name, known)) for name, known in seen.items()
     }
 
 
