@@ -22,6 +22,8 @@ from labcode.analysis.timeline import critical_path
 from labcode.capture.scan import json_texts
 from labcode.errors import InputError
 from labcode.hardware import management
+from labcode.reports.nsys import source
+from labcode.show.text import one_line as one_line_of
 from tests.support import exports, histories, ranks
 from tests.support import ncu as golden
 from tests.support.command import labcode, one_line
@@ -170,6 +172,44 @@ def test_operations_without_length_do_not_wait_for_each_other_in_a_circle(
     with reports.open_timeline(export, "stats") as report:
         (found,) = critical_path.paths(report)
     assert found["name"].iloc[-1] == "c" and next(count) < 20
+
+
+def test_endless_names_are_shortened_and_told_apart(tmp_path: Path) -> None:
+    names = ["x" * 70_000 + end for end in "ab"]
+    export = exports.make_export(
+        tmp_path / "run.sqlite", kernels=[exports.kernel(100 * k, 100 * k + 50, names[k]) for k in range(2)]
+    )
+    with reports.open_timeline(export, "stats") as report:
+        kept = report.kernels()["name"].tolist()
+    assert len(set(kept)) == 2 and all(len(one) < 66_000 and "… (70,001 characters, " in one for one in kept)
+    assert one_line_of(kept[0]).endswith("x… (70,001 characters)")
+
+
+def test_of_too_many_names_the_most_frequent_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "MOST_NAMES", 2)
+    names = ["a", "b", "c", "b", "d", "d"]
+    export = exports.make_export(
+        tmp_path / "run.sqlite",
+        kernels=[exports.kernel(100 * k, 100 * k + 50, name) for k, name in enumerate(names)],
+    )
+    with reports.open_timeline(export, "stats") as report:
+        assert report.kernels()["name"].tolist() == [
+            "(2 more names)" if name in "ac" else name for name in names
+        ]
+        assert any("the 2 of most kernels are told apart" in line for line in report.warnings)
+
+
+def test_a_page_on_very_many_gpus_tells_their_mean_and_the_most_idle(tmp_path: Path) -> None:
+    count = MOST_GPUS + 1
+    export = exports.make_export(
+        tmp_path / "run.sqlite",
+        kernels=[exports.kernel(0, 1_000 + 10 * k, correlation=k, device=k) for k in range(count)],
+        api=[exports.call(0, 5, correlation=k) for k in range(count)],
+    )
+    shown = labcode("report", export, "-f", "md").stdout
+    assert f"{count} GPUs, on average:" in shown and "GPU 0:" in shown and "GPU 40:" not in shown
 
 
 def test_csv_without_rows_has_its_header(tmp_path: Path) -> None:

@@ -20,9 +20,18 @@ from tests.hostile.__main__ import ready
 from tests.support import power, ranks
 
 HELD = (  # at full size within ten seconds and a gigabyte
-    *("streams:", "devices:diagnose", "devices:timeline", "devices:page", "devices:compare", "parts:"),
+    *(
+        "streams:",
+        "devices:diagnose",
+        "devices:report",
+        "devices:timeline",
+        "devices:page",
+        "devices:compare",
+        "parts:",
+    ),
     *("windows:report", "windows:stats", "windows:timeline", "device_name:diagnose", "device_name:report"),
-    *("long_names:stats", "long_names:timeline", "nested:stats", "long_part:table"),
+    *("long_names:stats", "long_names:timeline", "nested:stats", "long_part:table", "devices:md"),
+    *("long_names:md", "long_names:diagnose", "devices:stats", "devices:shown", "devices:scrub"),
 )
 SAMPLED = ("streams:diagnose", "long_names:md", "parts:md", "lists:verify")
 

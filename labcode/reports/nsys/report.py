@@ -91,8 +91,8 @@ class NsysReport(Shown, Closing):
         grid = {f"{c[:-1]}_{c[-1].lower()}": raw[c].values for c in _GRID}
         return _frame(
             **self._where(raw),
-            name=objects(*self.source.strings(raw["demangledName"])),
-            short_name=objects(*self.source.strings(raw["shortName"])),
+            name=objects(*self.source.kernel_names(raw["demangledName"])),
+            short_name=objects(*self.source.kernel_names(raw["shortName"])),
             **grid,
             registers_per_thread=raw["registersPerThread"].values,
             static_shared_bytes=raw["staticSharedMemory"].values,
@@ -166,7 +166,7 @@ class NsysReport(Shown, Closing):
         copies = {kind: f"memcpy {name}" for kind, name in schema.COPY_KINDS.items()}
         graphs, codes = unique(raw[3]["graphId"].values)
         names = [
-            self.source.strings(raw[0]["demangledName"]),
+            self.source.kernel_names(raw[0]["demangledName"]),
             numbered(raw[1]["copyKind"].values, copies, "memcpy"),
             (np.zeros(counts[2], np.int64), ["memset"]),
             (codes, [f"graph {number}" for number in graphs]),
@@ -176,7 +176,7 @@ class NsysReport(Shown, Closing):
         node = joined([*(part["graphNodeId"] for part in raw[:3]), _absent(counts[3])])
         order = np.argsort(np.concatenate([part["start_ns"] for part in where]), kind="stable")
         kinds = np.repeat(np.arange(4, dtype=np.int8), counts)
-        short_names = [self.source.strings(raw[0]["shortName"]), *names[1:]]
+        short_names = [self.source.kernel_names(raw[0]["shortName"]), *names[1:]]
         del raw
         room = np.empty(len(order), np.int64)  # one for all columns, before they are brought in order
         return _frame(

@@ -23,6 +23,7 @@ from labcode.reports.nsys.sqlite import Coded, Found, read_columns, read_strings
 T = TypeVar("T")
 
 _DOMAIN = ("globalTid", "domainId", "textId")
+MOST_NAMES = 50_000  # of kernels; programs have hundreds, and what names them one by one is no table to read
 _FEW = 1000  # rows that are quicker to leave out than the others to take
 
 
@@ -195,7 +196,14 @@ class Source:
             self._extents[table, where] = _extent(raw["start"].values, raw["end"])
         return self._extents[table, where]
 
-    def strings(self, ids: Column) -> Coded:
+    def kernel_names(self, ids: Column) -> Coded:
+        """As `strings`; of more than `MOST_NAMES` those of most kernels, and one name for all others."""
+        codes, texts = self.strings(ids, MOST_NAMES)
+        if len(texts) > MOST_NAMES:
+            self.warn(f"{self.path}: of the kernels' names the {MOST_NAMES:,} of most kernels are told apart")
+        return codes, texts
+
+    def strings(self, ids: Column, most: int = 0) -> Coded:
         """The texts of ids into StringIds as codes into texts; ids without a text read as ``''``."""
         if schema.STRINGS not in self._opened.tables:
             return np.zeros(len(ids.values), np.int64), [""]
@@ -204,7 +212,7 @@ class Source:
             if ids.present is not None and not ids.present.any():
                 texts = read_strings(self._connection, np.full(min(len(ids.values), 1), -1))[1]
                 return np.zeros(len(ids.values), np.int64), texts
-            return read_strings(self._connection, ids.filled(-1))
+            return read_strings(self._connection, ids.filled(-1), most)
 
     def has_rows(self, table: str) -> bool:
         """Whether the export has the table with at least one row."""

@@ -77,9 +77,18 @@ def read_columns(
         raise
 
 
-def read_strings(connection: sqlite3.Connection, ids: Ints) -> Coded:
-    """The texts of ids into ``StringIds``, as codes into a list of texts; ``''`` for an id without one."""
+def read_strings(connection: sqlite3.Connection, ids: Ints, most: int = 0) -> Coded:
+    """The texts of ids into ``StringIds``, as codes into a list of texts; ``''`` for an id without one.
+
+    Of more than ``most`` ids, if that is given, those of most rows; all others have one text, their number.
+    """
     distinct, codes = unique(ids)
+    rest = len(distinct) - most if most else 0
+    if rest > 0:
+        often = np.sort(np.argsort(-np.bincount(codes), kind="stable")[:most])
+        place = np.full(len(distinct), most)
+        place[often] = np.arange(most)
+        distinct, codes = distinct[often], place[codes]
     wanted = distinct.tolist()
     found: dict[int, str] = {}
     if len(wanted) > _READ_ALL_ABOVE:
@@ -90,11 +99,17 @@ def read_strings(connection: sqlite3.Connection, ids: Ints) -> Coded:
             marks = ", ".join("?" * len(some))
             query = f"SELECT id, value FROM StringIds WHERE id IN ({marks})"
             found |= _texts(connection.execute(query, some))
-    return codes, [found.get(number, "") for number in wanted]
+    others = [f"({rest:,} more names)"] if rest > 0 else []
+    return codes, [*(found.get(number, "") for number in wanted), *others]
 
 
 def _texts(rows: Iterable[tuple[object, object]]) -> dict[int, str]:
     return {number: shortened(str(text)) for number, text in rows if isinstance(number, int)}
+
+
+def _named(column: str, texts: Iterable[str]) -> list[str]:
+    """Texts of a column: names are shortened, documents (of samples, for one) are whole."""
+    return list(map(shortened, texts)) if column == "text" else list(texts)
 
 
 # ---- from the pages
@@ -179,7 +194,10 @@ def _from_pages(
         if name in found and found[name].present is not None:
             raise DamagedPagesError(f"no value where there must be one in {table}.{name}")
     return found, {
-        name: (codes[name].column().values, [shortened(text.decode(errors="replace")) for text in seen[name]])
+        name: (
+            codes[name].column().values,
+            _named(name, [text.decode(errors="replace") for text in seen[name]]),
+        )
         for name in texts
     }
 
@@ -305,7 +323,7 @@ def _through_sqlite(
                 -1 if text is None else known.setdefault(str(text), len(known)) for text in values
             ]
     return {name: joined(part) for name, part in parts.items()}, {
-        name: (np.array(codes[name], np.int64), list(map(shortened, known))) for name, known in seen.items()
+        name: (np.array(codes[name], np.int64), _named(name, known)) for name, known in seen.items()
     }
 
 

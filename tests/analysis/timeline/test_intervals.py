@@ -149,3 +149,17 @@ def test_times_near_the_limit() -> None:
 def test_times_too_far_apart_to_subtract() -> None:
     with pytest.raises(LabError, match="further apart than 63 bits"):
         intervals.union([-HIGH, 5], [-HIGH + 1, HIGH])
+
+
+def test_totals_of_groups_are_those_of_each() -> None:
+    rng = np.random.default_rng(7)
+    for far in (1, 1 << 61):
+        groups = np.sort(rng.integers(0, 5, 60))
+        starts = rng.integers(-50, 50, 60)
+        ends = starts + rng.integers(-3, 30, 60)
+        starts[0], ends[0] = -far, far
+        order = np.lexsort((starts, groups))
+        found = intervals.totals(groups[order], starts[order], ends[order], 6).tolist()
+        assert found == [intervals.total(starts[groups == one], ends[groups == one]) for one in range(6)]
+    none = np.empty(0, np.int64)
+    assert intervals.totals(none, none, none, 2).tolist() == [0, 0]

@@ -128,7 +128,7 @@ def _launches(source: Source, more: tuple[str, ...]) -> Launches:
     began, returned = api["start"].values, api["end"].values
     call, texts = source.strings(api["nameId"])
     call, call_names = merged(call, [bare_name(text) for text in texts])
-    name, kernel_names = source.strings(kernel["demangledName"])
+    name, kernel_names = source.kernel_names(kernel["demangledName"])
     return Launches(
         kernel=kernel,
         kernel_start=start,

@@ -216,7 +216,7 @@ def nvtx_kern_sum(source: Source, *, default_domain: str = DEFAULT_DOMAIN) -> Ta
     ranges, elsewhere = read_ranges(source, default_domain=default_domain)
     ranges = ranges.take(~elsewhere)
     raw = source.ints(schema.KERNEL, ("start", "end", "demangledName", "globalPid", "correlationId"))
-    code, names = source.strings(raw["demangledName"])
+    code, names = source.kernel_names(raw["demangledName"])
     time = raw["end"].values - raw["start"].values
     present = raw["correlationId"].present
     launched = np.arange(len(time)) if present is None else np.flatnonzero(present)
@@ -336,10 +336,10 @@ class RangeNames(Source):
             self._codes = self._named()
         return {**found, "demangledName": Column(_OWN - self._codes)}
 
-    def strings(self, ids: Column) -> tuple[Ints, list[str]]:
-        """As `Source.strings`, also for names of our own."""
+    def kernel_names(self, ids: Column) -> tuple[Ints, list[str]]:
+        """As `Source.kernel_names`, also for names of our own."""
         if self._codes is None or len(ids.values) == 0 or int(ids.values.max()) > _OWN:
-            return self._plain.strings(ids)
+            return self._plain.kernel_names(ids)
         return _OWN - ids.values, self._texts
 
     def _named(self) -> Ints:
@@ -364,7 +364,7 @@ class RangeNames(Source):
         prefix = np.full(len(around), -1, np.int64)
         inside = np.flatnonzero(around >= 0)
         prefix[inside] = np.where(ranges.named[around[inside]], ranges.code[around[inside]], -1)
-        code, names = self._plain.strings(raw["demangledName"])
+        code, names = self._plain.kernel_names(raw["demangledName"])
         both, group = unique((prefix + 1) * len(names) + code)
         texts = []
         for pair in both.tolist():

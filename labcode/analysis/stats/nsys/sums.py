@@ -71,7 +71,7 @@ def cuda_gpu_kern_gb_sum(source: Source) -> Table:
     """Kernels by name, grid and block: as cuda_gpu_kern_sum, with GridXYZ, BlockXYZ before Name."""
     grid, block = ("gridX", "gridY", "gridZ"), ("blockX", "blockY", "blockZ")
     raw = source.ints(schema.KERNEL, ("duration", "demangledName", *grid, *block))
-    names, texts = source.strings(raw["demangledName"])
+    names, texts = source.kernel_names(raw["demangledName"])
     grids, grid_texts = grid_text(*(raw[c].values for c in grid))
     blocks, block_texts = grid_text(*(raw[c].values for c in block))
     pairs, codes = unique((names * len(grid_texts) + grids) * len(block_texts) + blocks)

@@ -74,7 +74,7 @@ def bare_name(raw: str) -> str:
 def kernel_durations(source: Source) -> Named:
     """Durations of kernels by demangled name."""
     raw = source.ints(schema.KERNEL, ("duration", "demangledName"))
-    codes, names = source.strings(raw["demangledName"])
+    codes, names = source.kernel_names(raw["demangledName"])
     return Named(codes, tuple(names), raw["duration"].values)
 
 

@@ -35,7 +35,7 @@ def cuda_gpu_trace(source: Source) -> Table:
         return _stack(columns, counts).take(order)
 
     size = stacked(None, copies["bytes"], sets["bytes"])
-    names, name = source.strings(kernels["demangledName"])
+    names, name = source.kernel_names(kernels["demangledName"])
     labels = [*name, *COPY_LABELS.values(), MEMSET_LABEL]
     code = np.concatenate([names, copies["copyKind"].values + len(name), np.full(counts[2], len(labels) - 1)])
     unknown = (copies["copyKind"].values < 0) | (copies["copyKind"].values >= len(COPY_LABELS))
