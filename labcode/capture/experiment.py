@@ -9,12 +9,14 @@ from typing import Any, Literal
 
 from labcode.capture.script import OPTIONS
 from labcode.store import repository_root
+from labcode.workloads import NAMES
 
 Tool = Literal["nsys", "ncu", "torch", "memory", "power", "bench", "doctor"]
 # The clocks are left as they are: locking them takes rights, and another user's work may run beside.
 NCU_ALWAYS = ("--clock-control", "none", "--target-processes", "all")
 GPUS = "{gpus}"  # stands for the number of GPUs a run uses, known when it runs
 PROGRAMS = "labcode.workloads"
+_BY_PART = ("energy", "scaling")  # parts whose programs are called PART.NAME: names alone say too little
 CUDA = f"{PROGRAMS}.cuda"
 _TEXTS = {"sources", "needs", "nsys_args", "ncu_args", "torch_args", "times"}
 FOLDER = "labcode/experiments"
@@ -101,8 +103,9 @@ def read(folder: str, root: Path | None = None) -> dict[str, Experiment]:
 
     A text of ``experiment.toml`` is words with spaces between: ``$name`` stands for the words that are
     called so (under ``words``, or in words.toml of the part), ``{a,b}`` in a word for each in turn. What
-    runs is ``program.py``, by its name below `labcode.workloads`, or where there is only a ``cuda.py``,
-    the program of the folder's name in ``cuda/``; ``module`` and ``program`` name another one.
+    runs is ``program.py``, by its name below `labcode.workloads` (of `NAMES`, else PART.NAME where the part
+    is energy or scaling, NAME where it is another), or where there is only a ``cuda.py``, the program of the
+    folder's name in ``cuda/``; ``module`` and ``program`` name another one.
     ``made_of`` names the modules of the folder that the runs are made of, where it is not all that the
     program imports. A run is of the ``variant`` of its own name, or of another one ('': of none), and
     takes ``args``; the profiler takes ``options`` and, of ncu, the names of ``kernels`` without namespace
@@ -159,7 +162,10 @@ def _program(
     if program:
         return {**entry, "module": CUDA, "program": program}, (f"cuda/{program}/{program}.cu",)
     made_of = made_of or ((f"{folder}/program.py",) if own else ())
-    return {"module": f"{PROGRAMS}.{place.name}", **entry}, made_of
+    part, name = place.parent.name, place.name
+    older = {module: called for called, module in NAMES.items()}
+    called = older.get(f"{part}.{name}.program", f"{part}.{name}" if part in _BY_PART else name)
+    return {"module": f"{PROGRAMS}.{called.removesuffix('.__main__')}", **entry}, made_of
 
 
 def _table(path: Path) -> dict[str, Any]:

@@ -16,14 +16,13 @@ of regions is the same in both files.
 
 import ast
 import difflib
-import os
 import re
-import tempfile
 from pathlib import Path
 
 from labcode.errors import LabError
 from labcode.grading.catalogue import EXERCISES
 from labcode.grading.records import Exercise, Part
+from labcode.outputs import whole
 
 SIGNS = {".py": "#", ".cu": "//", ".sql": "--"}
 _HIDDEN = ("cases.py", "mistakes.toml")
@@ -165,17 +164,10 @@ def strays(root: Path, exercises: tuple[Exercise, ...] = EXERCISES) -> list[str]
 
 
 def write(path: Path, text: str) -> None:
-    """Write a text file atomically."""
+    """Write a text file, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".write-")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as out:
-            out.write(text)
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole(path) as made:
+        made.write_text(text, encoding="utf-8", newline="\n")
 
 
 def _marker(line: str, sign: str) -> str | None:
