@@ -174,7 +174,8 @@ def audit(session: nox.Session) -> None:
     """Ask the index for known holes in what is pinned, and weigh what the book's environment holds."""
     environment(session, "audit", "pip-audit")
     program = Path(session.env["VIRTUAL_ENV"] or "", "bin", "pip-audit")
-    session.run(program, "-r", "constraints.txt", "--no-deps", "--disable-pip", external=True)
+    # --strict: what could not be looked up counts as a failure
+    session.run(program, "-r", "constraints.txt", "--no-deps", "--disable-pip", "--strict", external=True)
     python = environment(session, "book", "-e", ".[book]")
     python(".ci/weights")
 

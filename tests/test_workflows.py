@@ -95,7 +95,16 @@ def test_sessions_and_scripts_that_steps_call_are_there():
     steps = [step.get("run", "") for job in jobs for step in job["steps"]]
     sessions = set(re.findall(r"nox -s (\w+)", "\n".join(steps)))
     scripts = set(re.findall(r"\.ci/\w+", "\n".join(steps)))
-    assert sessions == {"book", "content", "elsewhere", "linkcheck", "newest", "nightly", "workflows"}
+    assert sessions == {
+        "book",
+        "content",
+        "elsewhere",
+        "linkcheck",
+        "newest",
+        "nightly",
+        "tests",
+        "workflows",
+    }
     assert [name for name in sessions if f"def {name}(" not in noxfile] == []
     assert scripts == {".ci/changes", ".ci/notes", ".ci/release", ".ci/run", ".ci/site"}
     texts = [(ROOT / name).read_text(encoding="utf-8") for name in scripts]
