@@ -86,6 +86,8 @@ def jsonable(value: Any, *, whole: bool = False) -> Any:
 
     With ``whole`` floats without fraction become whole numbers.
     """
+    if type(value) is int or type(value) is str:  # most are; to ask an abstract class takes long
+        return value
     if isinstance(value, dict):
         return {name: jsonable(inner, whole=whole) for name, inner in value.items()}
     if isinstance(value, list | tuple):

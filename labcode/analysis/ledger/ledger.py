@@ -23,7 +23,7 @@ from labcode.analysis.timeline.joins import named_like, spans
 from labcode.analysis.timeline.nvtx import NUMBER, labels
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, _dominant
 from labcode.reports.columns import Bools, Ints, Objects, unique
-from labcode.reports.frames import is_any, rows_of
+from labcode.reports.frames import codes_of, is_any, rows_of
 from labcode.reports.marks import MEASURED, STEP
 from labcode.reports.report import FunctionsReport, SystemReport
 
@@ -130,10 +130,19 @@ class Ledger:
         mine = self.pieces[self.pieces["owner"].isin(codes).to_numpy()]
         low, high = spans(mine)
         inside = intervals.covered_within(*intervals.union(*self.edges), low, high)
-        place = [one.text for one in mine["place"]]
-        table = pd.DataFrame({"place": place, "range": mine["range"].to_numpy(object), "ns": inside})
-        table = table.groupby(["place", "range"], sort=False)["ns"].agg(["size", "sum"]).reset_index()
-        table = table.rename(columns={"size": "count", "sum": "total_ns"})
+        of_place, found = codes_of(mine["place"])
+        of_text, texts = pd.factorize(np.array([one.text for one in found], object))
+        of_range, ranges = codes_of(mine["range"])
+        which, first = pd.factorize(of_text[of_place] * max(len(ranges), 1) + of_range)
+        at = np.divmod(first, max(len(ranges), 1))
+        table = pd.DataFrame(
+            {
+                "place": texts[at[0]],
+                "range": ranges[at[1]],
+                "count": np.bincount(which, minlength=len(first)),
+                "total_ns": np.bincount(which, inside, len(first)).astype(np.int64),
+            }
+        )
         table = table[table["total_ns"] > 0].sort_values("total_ns", ascending=False, ignore_index=True)
         table["each_ns"] = table["total_ns"] / self.count
         table["share"] = table["total_ns"] / max(self.whole_ns, 1)

@@ -185,10 +185,10 @@ def _json(
         "window": {"start_ns": begin, "end_ns": end},
         **({} if tables is None else {"judged": judged_record(tables)}),
         "note": NOT_ADDITIVE,
-        "verdicts": [record(verdict) for verdict in verdicts],
     }
-    json.dump(whole, output, indent=1, allow_nan=False)
-    output.write("\n")
+    # a verdict a line: an encoder that indents is five times as slow
+    told = ",\n".join(json.dumps(record(verdict), allow_nan=False) for verdict in verdicts)
+    output.write(f'{json.dumps(whole, allow_nan=False)[:-1]}, "verdicts": [\n{told}\n]}}\n')
 
 
 def judged_record(tables: Tables) -> dict[str, object]:
