@@ -32,18 +32,22 @@ __device__ __forceinline__ void set_up_ring(rows::Barrier* full, rows::Barrier* 
     }
 }
 
-// The producer's part of a piece. fetch_b(to, box, stage, barrier) asks for 64 columns of B.
-template <typename R, int kBlocks, typename FetchB>
+// The producer's part of a piece. fetch_b(to, box, stage, barrier) asks for 64 columns of B. The blocks of a cluster share what they
+// fetch of B or, kBeside, of A: a group's rows each, in turns.
+template <typename R, int kBlocks, bool kBeside = false, typename FetchB>
 __device__ __forceinline__ void fetch_piece(Turn<R::kStages>& turn, unsigned char* stages, rows::Barrier* full, rows::Barrier* empty, const TensorMap& map_a,
                                             const Piece& p, int rank, const FetchB& fetch_b) {
-    const int boxes = (p.narrow ? kNarrow / kBox : R::kBoxesB) / kBlocks;
+    constexpr int kShareB = kBeside ? 1 : kBlocks;
+    const int boxes = (p.narrow ? kNarrow / kBox : R::kBoxesB) / kShareB, first = kBeside ? 0 : rank * boxes;
     for (int s = p.first; s < p.last; ++s, turn.next()) {
         unsigned char* const stage = stages + turn.slot * R::kStage;
         rows::Barrier* const arrived = &full[turn.slot];
         wait_for(&empty[turn.slot], turn.parity ^ 1);
-        rows::expect(arrived, p.groups * kBytesHalfA + kBlocks * boxes * kBytesBoxB);
-        for (int i = 0; i < p.groups; ++i) fetch_box<1>(stage + i * kBytesHalfA, map_a, s * kTileK, p.row0 + i * kGroupM, arrived);
-        for (int i = rank * boxes; i < (rank + 1) * boxes; ++i) fetch_b(stage + kBytesA + i * kBytesBoxB, i, s, arrived);
+        rows::expect(arrived, p.groups * kBytesHalfA + kShareB * boxes * kBytesBoxB);
+        for (int i = 0; i < p.groups; ++i) {
+            if (!kBeside || (i + s) % kBlocks == rank) fetch_box<kBeside ? kBlocks : 1>(stage + i * kBytesHalfA, map_a, s * kTileK, p.row0 + i * kGroupM, arrived);
+        }
+        for (int i = first; i < first + boxes; ++i) fetch_b(stage + kBytesA + i * kBytesBoxB, i, s, arrived);
     }
 }
 

@@ -143,9 +143,10 @@ __device__ __forceinline__ Piece piece_of(const Tiles& t, const Run& run, int ra
 struct Nothing {
     __device__ __forceinline__ void operator()() const {}
 };
-template <typename R, int kBlocks, typename Walk, typename Done, typename After = Nothing>
+template <typename R, int kBlocks, bool kBeside = false, typename Walk, typename Done, typename After = Nothing>
 __device__ __forceinline__ void go_through(const TensorMap& map_a, const TensorMap& map_b, const Tiles& t, Walk walk, int rank,
                                            unsigned char* stages, rows::Barrier* full, rows::Barrier* empty, const Done& done, const After& after = {}) {
+    constexpr int kAbove = kBeside ? 1 : kBlocks;  // blocks of a cluster whose tiles lie above each other
     const int group = threadIdx.x / kGroupThreads;
     Turn<R::kStages> turn;
     Run run{};
@@ -153,9 +154,9 @@ __device__ __forceinline__ void go_through(const TensorMap& map_a, const TensorM
         give_registers<40>();
         if (threadIdx.x == 0) {
             while (walk.next(t, run)) {
-                const Piece p = piece_of<R, kBlocks>(t, run, rank);
-                fetch_piece<R, kBlocks>(turn, stages, full, empty, map_a, p, rank, [&](void* to, int box, int s, rows::Barrier* arrived) {
-                    fetch_box<kBlocks>(to, map_b, p.column0 + box * kBox, s * kTileK, arrived);
+                const Piece p = piece_of<R, kAbove>(t, run, kBeside ? 0 : rank);
+                fetch_piece<R, kBlocks, kBeside>(turn, stages, full, empty, map_a, p, rank, [&](void* to, int box, int s, rows::Barrier* arrived) {
+                    fetch_box<kAbove>(to, map_b, p.column0 + box * kBox, s * kTileK, arrived);
                 });
             }
         }
@@ -163,7 +164,7 @@ __device__ __forceinline__ void go_through(const TensorMap& map_a, const TensorM
         take_registers<232>();
         float sums[R::kN / 2] = {};
         while (walk.next(t, run)) {
-            const Piece p = piece_of<R, kBlocks>(t, run, rank);
+            const Piece p = piece_of<R, kAbove>(t, run, kBeside ? 0 : rank);
             work_on<R, kBlocks>(sums, turn, stages, full, empty, p, group - 1);
             if (group - 1 < p.groups) done(run, p, group - 1, sums);
         }
@@ -233,10 +234,10 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
 
 // A block's share of the sums of its part's tile, once all parts are there. A function of its own: what it needs is in no register before.
 template <typename R>
-__device__ __noinline__ void add_up(const Tiles& t, Bf16* c, const float4* sums_of, unsigned* counters, int ldc, int whole, int cuts) {
+__device__ __noinline__ void add_up(const Tiles& t, Bf16* c, const float4* sums_of, unsigned* counters, int ldc, int whole, int cuts, int block) {
     constexpr int kFours = R::kN / 8, kWarps = 2 * kGroupThreads / 32, kAtOnce = 8;
     constexpr Size kTile = static_cast<Size>(kWarps) * kFours * 32;
-    const int lane = threadIdx.x % 32, warp = (threadIdx.x - kGroupThreads) / 32, part = Deal::part(whole, blockIdx.x, gridDim.x);
+    const int lane = threadIdx.x % 32, warp = (threadIdx.x - kGroupThreads) / 32, part = Deal::part(whole, block, gridDim.x);
     const bool asked = threadIdx.x % kGroupThreads == 0;  // for boxes to be written
     if (part >= (t.count() - whole) * cuts) {
         if (asked) boxes_wait<0, true>();
@@ -272,8 +273,8 @@ __device__ __noinline__ void add_up(const Tiles& t, Bf16* c, const float4* sums_
 
 // The first `whole` tiles are not cut, the others into `cuts` parts. `sums_of` holds a tile of sums for each block; `counters` one for
 // each tile that is cut, 0 before and after. All blocks must have a place on the GPU at once: they wait for each other.
-template <typename R, bool kEngine>
-__global__ void __launch_bounds__(kWorkThreads, 1)
+template <typename R, bool kEngine, int kBeside>
+__global__ void LAB_CLUSTER(kBeside) __launch_bounds__(kWorkThreads, 1)
     joint(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c,
           const __grid_constant__ Tiles t, Bf16* __restrict__ c, float4* sums_of, unsigned* counters, int ldc, int whole, int cuts) {
 #ifdef LAB_WGMMA
@@ -283,14 +284,16 @@ __global__ void __launch_bounds__(kWorkThreads, 1)
     if (threadIdx.x == 0) {
         prefetch_map(map_a);
         prefetch_map(map_b);
-        set_up_ring<R, 1>(full, empty);
+        set_up_ring<R, kBeside>(full, empty);
         rows::publish_barriers();
     }
-    __syncthreads();
+    rows::cluster_sync<kBeside>();
+    const int rank = kBeside == 1 ? 0 : rows::cluster_rank(), pair = static_cast<int>(blockIdx.x) / kBeside;
+    const int block = kBeside == 1 ? pair : (pair / cuts * kBeside + rank) * cuts + pair % cuts;  // neighbors have the same stages
     constexpr int kFours = R::kN / 8, kWarps = 2 * kGroupThreads / 32;  // of a thread; of a block that multiplies
     constexpr Size kTile = static_cast<Size>(kWarps) * kFours * 32;
     int box = 0;
-    go_through<R, 1>(map_a, map_b, t, Deal(whole, cuts, blockIdx.x, gridDim.x), 0, stages, full, empty, [&](const Run& run, const Piece& p, int worker, const float* sums) {
+    go_through<R, kBeside, (kBeside > 1)>(map_a, map_b, t, Deal(whole, cuts, block, gridDim.x), rank, stages, full, empty, [&](const Run& run, const Piece& p, int worker, const float* sums) {
         if (run.tile >= whole) {
             const int warp = threadIdx.x % kGroupThreads / 32 + worker * (kGroupThreads / 32);
             if (p.row0 + warp * 16 >= t.m) return;  // a warp has 16 rows
@@ -306,7 +309,11 @@ __global__ void __launch_bounds__(kWorkThreads, 1)
         const int row0 = p.row0 + worker * kGroupM;
         write_sums<R>(sums, stages + R::kStages * R::kStage + worker * R::kBoxes * R::kOut, box, worker, map_c, c, ldc, row0, p.column0, t.m - row0, t.n - p.column0, kEngine,
                       false, [](int, float*) {});
-    }, [&] { add_up<R>(t, c, sums_of, counters, ldc, whole, cuts); });
+    }, [&] { add_up<R>(t, c, sums_of, counters, ldc, whole, cuts, block); });
+    if constexpr (kBeside > 1) {  // a block stays until nobody writes into its shared memory
+        __syncwarp();
+        rows::cluster_sync<kBeside>();
+    }
 #endif
 }
 
@@ -318,6 +325,7 @@ __global__ void __launch_bounds__(kWorkThreads, 1)
     extern __shared__ unsigned char memory[];
     __shared__ rows::Barrier full[R::kStages], empty[R::kStages];
     unsigned char* const stages = aligned(memory);
+    let_next_begin();
     if (threadIdx.x == 0) {
         prefetch_map(map_a);
         prefetch_map(map_b);
@@ -403,6 +411,7 @@ __global__ void LAB_CLUSTER(kCuts) __launch_bounds__(kWorkThreads, 1)
 constexpr int kAddThreads = 256;
 static __global__ void __launch_bounds__(kAddThreads) add_parts(const float* __restrict__ sums_of, Bf16* __restrict__ c, int m, int n, int ldc, int cuts) {
     const Size all = static_cast<Size>(m) * n, at = static_cast<Size>(blockIdx.x) * kAddThreads + threadIdx.x;
+    await_kernel_before();
     if (n % 4 == 0 && ldc % 4 == 0 && reinterpret_cast<Size>(c) % 8 == 0) {
         if (4 * at >= all) return;
         float sums[4] = {};
