@@ -215,8 +215,8 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
             for (; Line::begin(t, whole, until, parts_of_line) < end; ++until) hear(flags + where(until));
         }
         const int row0 = p.row0 + worker * kGroupM;
-        write_sums<R>(sums, stages + R::kStages * R::kStage + worker * R::kBoxes * R::kOut, box, worker, map_c, c, ldc, row0, p.column0, t.m - row0, t.n - p.column0, kEngine,
-                      false, [&](int i, float* of_box) {
+        write_sums<R>(sums, stages + R::kStages * R::kStage + worker * R::kBoxes * R::kOut, box, worker, map_c, c, ldc, row0, p.column0, t.m - row0, t.n - p.column0, kEngine, 1,
+                      false, false, [&](int i, float* of_box) {
                           for (int of = part + 1; of < until; ++of) {
                               const float4* const from = sums_of + (where(of) * kFours + i * (kBox / 8)) * 32 + lane;
 #pragma unroll
@@ -307,8 +307,8 @@ __global__ void LAB_CLUSTER(kBeside) __launch_bounds__(kWorkThreads, 1)
             return;
         }
         const int row0 = p.row0 + worker * kGroupM;
-        write_sums<R>(sums, stages + R::kStages * R::kStage + worker * R::kBoxes * R::kOut, box, worker, map_c, c, ldc, row0, p.column0, t.m - row0, t.n - p.column0, kEngine,
-                      false, [](int, float*) {});
+        write_sums<R>(sums, stages + R::kStages * R::kStage + worker * R::kBoxes * R::kOut, box, worker, map_c, c, ldc, row0, p.column0, t.m - row0, t.n - p.column0, kEngine, 1,
+                      false, false, [](int, float*) {});
     }, [&] { add_up<R>(t, c, sums_of, counters, ldc, whole, cuts, block); });
     if constexpr (kBeside > 1) {  // a block stays until nobody writes into its shared memory
         __syncwarp();

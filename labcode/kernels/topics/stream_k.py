@@ -127,7 +127,10 @@ class Way:
     """
 
     cut: str
-    blocks: int = 1  # of a cluster
+    blocks: int = 1  # of a cluster, above each other
+    wide: int = WIDE  # columns of a tile
+    beside: int = 1  # blocks of a cluster, beside each other
+    early: bool = False  # the second kernel's blocks start as the first's end
 
     @property
     def ring(self) -> tuple[str, int]:
@@ -135,7 +138,10 @@ class Way:
         name, stages, boxes = (
             ("Wide", 4, 2) if self.cut in ("none", "all", "rest", "joint") else ("Deep", 4, 0)
         )
-        return name, stages * (TALL + WIDE) * DEPTH * 2 + 2 * boxes * HALF * 128 + 1024
+        if self.wide < WIDE:
+            stages, boxes = 6, 1 if boxes else 0
+            name = f"Ring<{self.wide}, {stages}, {boxes}>"
+        return name, stages * (TALL + self.wide) * DEPTH * 2 + 2 * boxes * HALF * 128 + 1024
 
 
 WAYS: Mapping[str, Way] = {
@@ -147,6 +153,11 @@ WAYS: Mapping[str, Way] = {
     "pair": Way("none", blocks=2),
     "both": Way("rest", blocks=2),
     "joint": Way("joint"),
+    "early": Way("parts", early=True),
+    "early_128": Way("parts", early=True, wide=128),
+    "joint_128": Way("joint", wide=128),
+    "beside": Way("joint", beside=2),
+    "beside_128": Way("joint", beside=2, wide=128),
 }
 
 
@@ -176,7 +187,7 @@ class Plan:
     @property
     def across(self) -> int:
         """Tiles of full width."""
-        return self.n // WIDE
+        return self.n // self.way.wide
 
     @property
     def stages(self) -> int:
@@ -187,7 +198,7 @@ class Plan:
     def costs(self) -> tuple[int, int, int]:
         """Of a stage at C's lower side, at its right side, in the corner."""
         thin = FULL if self.m % self.tall > HALF else THIN
-        slim = THIN if self.n % WIDE <= NARROW else FULL
+        slim = THIN if self.way.wide > NARROW and self.n % self.way.wide <= NARROW else FULL
         corner = {2 * FULL: FULL, 2 * THIN: LITTLE}.get(thin + slim, THIN)
         return thin, slim, corner
 
@@ -199,12 +210,12 @@ class Plan:
     @property
     def count(self) -> int:
         """All tiles."""
-        return ceil(self.m / self.tall) * ceil(self.n / WIDE)
+        return ceil(self.m / self.tall) * ceil(self.n / self.way.wide)
 
     @property
     def fields(self) -> tuple[int, ...]:
         """What the kernel's parameter of type ``Tiles`` holds."""
-        sizes = (self.m, self.n, self.tall, WIDE, self.down, self.across, self.stages)
+        sizes = (self.m, self.n, self.tall, self.way.wide, self.down, self.across, self.stages)
         return (*sizes, *self.costs)
 
     def cost(self, whole: int = 0) -> int:
@@ -212,9 +223,9 @@ class Plan:
         thin, slim, corner = self.costs
         below, beside = (
             (self.across if self.m % self.tall else 0),
-            (self.down if self.n % WIDE else 0),
+            (self.down if self.n % self.way.wide else 0),
         )
-        both = 1 if self.m % self.tall and self.n % WIDE else 0
+        both = 1 if self.m % self.tall and self.n % self.way.wide else 0
         return self.stages * (max(0, self.full - whole) * FULL + below * thin + beside * slim + both * corner)
 
     @property
@@ -311,7 +322,7 @@ def _entry(name: str) -> Callable[[Problem], str]:
             return f"{NAMESPACE}::cluster_split<{ring}, {plan(name, problem.shape, MULTIPROCESSORS).cuts}>"
         engine = "true" if problem.shape[1] % 8 == 0 else "false"
         if way.cut == "joint":
-            return f"{NAMESPACE}::joint<{ring}, {engine}>"
+            return f"{NAMESPACE}::joint<{ring}, {engine}, {way.beside}>"
         return f"{NAMESPACE}::stream_k<{ring}, {way.blocks}, {engine}>"
 
     return entry
@@ -321,6 +332,8 @@ def _launch(name: str) -> Callable[[Problem, Gpu], Launch]:
     def launch(problem: Problem, gpu: Gpu) -> Launch:
         found = plan(name, problem.shape, gpu.sm_count)
         blocks = found.cuts if found.way.cut == "cluster" else found.way.blocks
+        if found.way.beside > 1:
+            return Launch(found.clusters, WORK_THREADS, found.way.ring[1], found.way.beside)
         return Launch(found.clusters * blocks, WORK_THREADS, found.way.ring[1], blocks)
 
     return launch
@@ -333,7 +346,7 @@ def _step(name: str, reason: str, helped: bool = True) -> Step:
         _entry(name),
         _launch(name),
         min_cc=90,
-        predicted=PREDICTED["odd"][name],
+        predicted=PREDICTED["odd"].get(name, 0.9),
         helped=helped,
         unfit=lambda problem: f"takes tensor maps; {PROGRAM} makes them, checks and times this step",
     )
@@ -385,6 +398,11 @@ STREAM_K = Kernel(
             "blocks that have a part of a tile add up some of it: no block adds alone, and no second kernel "
             "is needed.",
         ),
+        _step("early", "x"),
+        _step("early_128", "x"),
+        _step("joint_128", "x"),
+        _step("beside", "x"),
+        _step("beside_128", "x"),
     ),
     inputs=lambda problem: (
         Array((problem.shape[0], problem.shape[2])),

@@ -66,7 +66,7 @@ def call_of(torch: Any, name: str, given: Operands, gpu: Gpu) -> products.Call:
         second = [mapped.pointer(sums), mapped.pointer(given.c), *whole]
         calls = [
             mapped.bind(topic.HEADER, entry(step, problem), sizes, arguments, (a, b, sums)),
-            mapped.bind(topic.HEADER, f"{topic.NAMESPACE}::add_parts", threads, second, (sums, given.c)),
+            mapped.bind(topic.HEADER, f"{topic.NAMESPACE}::add_parts", threads, second, (sums, given.c), early=plan.way.early),
         ]
     elif plan.way.cut == "cluster":
         arguments = [*maps, fields, mapped.pointer(given.c), ctypes.c_int(n)]
