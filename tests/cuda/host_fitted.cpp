@@ -51,6 +51,8 @@ inline void count_out(unsigned* counter, unsigned all) {
     warp_meet();
     if (fibers::thread() % 32 == 0 && ++*counter == all) *counter = 0;
 }
+inline void let_next_begin() {}
+inline void await_kernel_before() {}
 inline int draw(unsigned* queue) { return static_cast<int>((*queue)++); }
 inline float4 sums_in(int block, const float4* pointer) {
     float4 four;
@@ -159,6 +161,7 @@ void tiles() {
     }
 }
 
+using Narrow = Ring<128, 6, 1>;
 struct Sides {
     int m, n, k;
 };
@@ -185,8 +188,8 @@ void line(const char* name, Sides s, unsigned blocks, int whole_parts) {  // 2: 
 }
 
 // Two blocks side by side, as those of a cluster are here: they wait for each other.
-template <typename R, bool kEngine>
-void together(Sides s, unsigned blocks, int whole) {
+template <typename R, bool kEngine, int kBlocks = 1>
+void together(Sides s, unsigned blocks, int whole, int cuts = 2) {
     if (wrong != 0 && left_out >= 0) return;
     const int up = kEngine ? 8 : 1, lda = parts(s.k, 8) * 8, ldb = parts(s.n, 8) * 8, ldc = parts(s.n, up) * up;
     Array a(static_cast<Size>(s.m) * lda, 0), b(static_cast<Size>(s.k) * ldb, 0), c(static_cast<Size>(s.m - 1) * ldc + s.n, kEngine ? 0 : 1);
@@ -195,7 +198,7 @@ void together(Sides s, unsigned blocks, int whole) {
     const Tiles t(s.m, s.n, s.k, kTileM, R::kN);
     std::vector<float4> sums(static_cast<Size>(blocks) * 8 * 32 * R::kN / 8, float4{NAN, NAN, NAN, NAN});
     std::vector<unsigned> counters(t.count());
-    launch(blocks, kWorkThreads, 2, [&] { joint<R, kEngine>(map_a, map_b, map_c, t, c.at, sums.data(), counters.data(), ldc, whole, 2); }, "joint");
+    launch(blocks, kWorkThreads, 2, [&] { joint<R, kEngine, kBlocks>(map_a, map_b, map_c, t, c.at, sums.data(), counters.data(), ldc, whole, cuts); }, "joint");
     compare("joint", c.at, s.m, s.n, ldc, [&](int row, int column) {
         float sum = 0;
         for (int k = 0; k < s.k; ++k) sum += __bfloat162float(a.at[static_cast<Size>(row) * lda + k]) * __bfloat162float(b.at[static_cast<Size>(k) * ldb + column]);
@@ -247,7 +250,7 @@ void packing(int rows_a, int columns_a, int rows_b, int columns_b, int late) {
     compare("pack, second", to_b.at, rows_b, pitch_b, pitch_b, [&](int r, int i) { return at(b.at, columns_b, r, i); });
 }
 
-template <typename R, bool kPersistent, bool kStore, bool kFitted, bool kQueue>
+template <typename R, bool kPersistent, bool kStore, bool kFitted, bool kQueue, bool kPaired = false, bool kSorted = false>
 void experts(const char* name, const std::vector<int>& loads, int n, int k, int late) {
     if (wrong != 0 && left_out >= 0) return;
     std::vector<int> ends;
@@ -260,7 +263,7 @@ void experts(const char* name, const std::vector<int>& loads, int n, int k, int 
     const unsigned most = (tokens / kTileM + count) * over(n, R::kN);
     unsigned queue = 0;
     launch(kPersistent ? std::min(2u, most) : most, kWorkThreads, 1,
-           [&] { grouped<R, kPersistent, kStore, kFitted, kQueue>(map_x, map_w, map_y, y.at, ends.data(), &queue, count, n, k); }, name);
+           [&] { grouped<R, kPersistent, kStore, kFitted, kQueue, kPaired, kSorted>(map_x, map_w, map_y, y.at, ends.data(), &queue, count, n, k); }, name);
     compare(name, y.at, tokens, n, n, [&](int row, int column) {
         const int expert = static_cast<int>(std::upper_bound(ends.begin(), ends.end(), row) - ends.begin());
         float sum = 0;
@@ -276,6 +279,8 @@ void all_grouped(const std::vector<int>& loads, int n, int k) {
     experts<Wide, true, true, false, false>("store", loads, n, k, 0);
     experts<Wide, true, true, true, false>("fitted", loads, n, k, 0);
     experts<Wide, true, true, true, true>("queue", loads, n, k, 0);
+    experts<Wide, true, true, true, true, true>("paired", loads, n, k, 0);
+    experts<Wide, true, true, true, true, true, true>("sorted", loads, n, k, 0);
 }
 
 }  // namespace
@@ -305,11 +310,14 @@ int main(int count, char** words) {
         together<Wide, true>({260, 264, 264}, 4, 4);    // tiles of full size, at the sides, in the corner; the corner is cut
         together<Wide, true>({70, 264, 264}, 4, 0);     // nothing but parts, two tiles of them
         together<Wide, false>({257, 129, 200}, 2, 2);
+        together<Narrow, true, 2>({70, 256, 328}, 2, 0, 1);  // two tiles beside each other, which share A
+        together<Narrow, true, 2>({30, 200, 328}, 2, 0, 1);
     }
     if (asked("second")) second_pass({70, 264, 456}, 3), second_pass({16, 8, 64}, 1);
     if (asked("cluster")) by_clusters({130, 264, 840}), by_clusters({16, 8, 1000});
     if (asked("grouped")) {
         all_grouped({0, 1, 130, 0, 65}, 264, 136);
+        if (part.empty()) experts<Wide, true, true, true, true, true, true>("sorted", {70, 0, 330, 200, 256}, 320, 136, 0);
         if (part.empty()) all_grouped({64, 200}, 128, 72), all_grouped({0, 0, 1}, 8, 8);
     }
     return wrong != 0;

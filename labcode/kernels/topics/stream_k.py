@@ -112,6 +112,7 @@ FULL, THIN, LITTLE = _OF["kCostFull"], _OF["kCostThin"], _OF["kCostLittle"]
 WORK_THREADS = 3 * _OF["kGroupThreads"]
 PACK_THREADS, ADD_THREADS = _OF["kPackThreads"], _OF["kAddThreads"]
 PITCH = 64  # elements: packed rows start where lines of memory do
+FEW, FEW_THREADS, FEW_SIDE = _OF["kFew"], _OF["kFewThreads"], _OF["kFewSide"]
 MOST_CUTS = 8
 HANDING = 12  # stages: about what it takes to write a tile of sums, to wait for the others' and to add up
 CLUSTERS = (1, 2, 4, 8)
@@ -131,6 +132,7 @@ class Way:
     wide: int = WIDE  # columns of a tile
     beside: int = 1  # blocks of a cluster, beside each other
     early: bool = False  # the second kernel's blocks start as the first's end
+    few: bool = False  # a second kernel has what whole tiles leave, if few rows or columns
 
     @property
     def ring(self) -> tuple[str, int]:
@@ -153,6 +155,7 @@ WAYS: Mapping[str, Way] = {
     "pair": Way("none", blocks=2),
     "both": Way("rest", blocks=2),
     "joint": Way("joint"),
+    "edges": Way("none", blocks=2, few=True),
     "early": Way("parts", early=True),
     "early_128": Way("parts", early=True, wide=128),
     "joint_128": Way("joint", wide=128),
@@ -308,6 +311,11 @@ def plan(name: str, shape: tuple[int, ...], sm_count: int) -> Plan:
     """How a step deals the tiles of (m, n, k)."""
     m, n, k = shape
     way = WAYS[name]
+    if way.few:
+        m, n = (
+            side - side % tile if tile < side and side % tile <= FEW else side
+            for side, tile in ((m, way.blocks * TALL), (n, way.wide))
+        )
     return Plan(way, m, n, k, MULTIPROCESSORS if way.cut == "cluster" else sm_count)
 
 
@@ -398,6 +406,7 @@ STREAM_K = Kernel(
             "blocks that have a part of a tile add up some of it: no block adds alone, and no second kernel "
             "is needed.",
         ),
+        _step("edges", "x"),
         _step("early", "x"),
         _step("early_128", "x"),
         _step("joint_128", "x"),

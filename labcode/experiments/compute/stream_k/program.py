@@ -81,6 +81,13 @@ def call_of(torch: Any, name: str, given: Operands, gpu: Gpu) -> products.Call:
         arguments += [ctypes.c_int(plan.cuts)] if plan.way.cut == "joint" else []
         keep = (a, b, given.c, sums, flags)
         calls = [mapped.bind(topic.HEADER, entry(step, problem), sizes, arguments, keep)]
+    if (plan.m, plan.n) != (m, n):
+        blocks = (ceil(m / topic.FEW_SIDE) if plan.n < n else 0) + (plan.n // topic.FEW_SIDE if plan.m < m else 0)
+        arguments = [*(mapped.pointer(x) for x in (a, b, given.c)), *(ctypes.c_int(x) for x in (m, n, k))]
+        arguments += [ctypes.c_int(x) for x in (a.shape[1], b.shape[1], n, plan.m, plan.n)]
+        rest = Launch(blocks, topic.FEW_THREADS)
+        name = f"{topic.NAMESPACE}::few"
+        calls.append(mapped.bind(topic.HEADER, name, rest, arguments, (a, b, given.c), early=True))
     calls = [*packing, *calls]
     if len(calls) == 1:
         return calls[0]
