@@ -23,6 +23,25 @@ inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return
 
 namespace lab {
 namespace gemm {
+inline float __uint_as_float(unsigned bits) {
+    float x;
+    std::memcpy(&x, &bits, sizeof x);
+    return x;
+}
+template <typename T>
+T __ldg(const T* at) {
+    if (reinterpret_cast<Size>(at) % sizeof(T) != 0) std::printf("a read of %zu bytes is not aligned\n", sizeof(T)), std::exit(1);
+    return *at;
+}
+inline float __shfl_xor_sync(unsigned, float x, int lanes) {
+    static float of[1024];
+    const unsigned thread = fibers::thread();
+    of[thread] = x;
+    warp_meet();
+    const float other = of[thread ^ static_cast<unsigned>(lanes)];
+    warp_meet();
+    return other;
+}
 // What blocks tell each other: those that are waited for have run.
 static bool deaf;  // nobody waits for what others have
 inline void put_sums(float4* to, const float* sums) { *to = {sums[0], sums[1], sums[2], sums[3]}; }
@@ -223,6 +242,27 @@ void second_pass(Sides s, int cuts) {
     });
 }
 
+// Whole tiles leave few rows and columns: nothing but those may be written.
+void few_left(Sides s, int rows, int columns, int ldc) {
+    if (wrong != 0 && left_out >= 0) return;
+    const int lda = parts(s.k, 8) * 8, ldb = parts(s.n, 8) * 8;
+    const Size of_c = static_cast<Size>(s.m - 1) * ldc + s.n;
+    Array a(static_cast<Size>(s.m) * lda, 0), b(static_cast<Size>(s.k) * ldb, 0), c(of_c, 0);
+    a.fill(static_cast<Size>(s.m) * lda, false), b.fill(static_cast<Size>(s.k) * ldb, false), c.fill(of_c, true);
+    const auto of_tiles = [&](int row, int column) { return static_cast<float>(row - column); };
+    for (int r = 0; r < rows; ++r) {
+        for (int i = 0; i < columns; ++i) c.at[static_cast<Size>(r) * ldc + i] = __float2bfloat16_rn(of_tiles(r, i));
+    }
+    const unsigned blocks = (columns < s.n ? over(s.m, kFewSide) : 0) + (rows < s.m ? over(columns, kFewSide) : 0);
+    launch(blocks, kFewThreads, 1, [&] { few(a.at, b.at, c.at, s.m, s.n, s.k, lda, ldb, ldc, rows, columns); }, "few");
+    compare("few", c.at, s.m, s.n, ldc, [&](int row, int column) {
+        if (row < rows && column < columns) return of_tiles(row, column);
+        float sum = 0;
+        for (int k = 0; k < s.k; ++k) sum += __bfloat162float(a.at[static_cast<Size>(row) * lda + k]) * __bfloat162float(b.at[static_cast<Size>(k) * ldb + column]);
+        return sum;
+    });
+}
+
 void by_clusters(Sides s) {
     if (wrong != 0 && left_out >= 0) return;
     Array a(static_cast<Size>(s.m) * s.k, 0), b(static_cast<Size>(s.k) * s.n, 0), c(static_cast<Size>(s.m) * s.n, 0);
@@ -314,6 +354,7 @@ int main(int count, char** words) {
         together<Narrow, true, 2>({30, 200, 328}, 2, 0, 1);
     }
     if (asked("second")) second_pass({70, 264, 456}, 3), second_pass({16, 8, 64}, 1);
+    if (asked("few")) few_left({257, 264, 712}, 256, 256, 264), few_left({40, 259, 67}, 40, 256, 259), few_left({264, 256, 40}, 256, 256, 256);
     if (asked("cluster")) by_clusters({130, 264, 840}), by_clusters({16, 8, 1000});
     if (asked("grouped")) {
         all_grouped({0, 1, 130, 0, 65}, 264, 136);
