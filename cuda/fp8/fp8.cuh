@@ -37,21 +37,6 @@ __device__ __forceinline__ void multiply_bytes(float (&sums)[kN / 2], const unsi
     for (int i = 0; i < kDepth / 32; ++i) multiply_e4m3<kN>(sums, a + i * kStepA, b + i * kStepA, adds || i > 0);
 }
 
-// … with A's rows in registers, loaded once for all columns.
-struct Held {
-    unsigned of[kDepth / 32][4];
-    __device__ __forceinline__ void load(const unsigned char* stage, int group) {
-        const int lane = threadIdx.x % 32, row = group * kGroupM + threadIdx.x % kGroupThreads / 32 * 16 + lane % 16;
-#pragma unroll
-        for (int i = 0; i < kDepth / 32; ++i) load_matrices(of[i], reinterpret_cast<const uint4*>(stage + row * kBoxRow + swizzled(row, 2 * i + lane / 16) * 16));
-    }
-};
-__device__ __forceinline__ void multiply_bytes(float (&sums)[64], const Held& a, const unsigned char* stage, int first) {
-    const Size b = descriptor_a(rows::shared_address(stage) + kBytesA + first * kBoxRow);
-#pragma unroll
-    for (int i = 0; i < kDepth / 32; ++i) multiply_held_e4m3(sums, a.of[i], b + i * kStepA, i > 0);
-}
-
 // The first of the two rows of C that a thread of a group has sums of, the other is 8 below.
 __device__ __forceinline__ int my_row() { return threadIdx.x % kGroupThreads / 32 * 16 + threadIdx.x % 32 / 4; }
 
@@ -113,7 +98,7 @@ static __global__ void __launch_bounds__(kSimpleThreads, 2)
 // Steps 2 to 5. As the last large step of bf16: group 0 fetches, groups 1 and 2 multiply 64 rows each, blocks stay and take tile
 // after tile. kPromoted: the tensor cores sum up one stage only, half of the columns at a time, since a thread has no registers
 // for two times all of them; while one group adds, the other multiplies.
-template <typename R, int kBlocks, int kTall, int kScales, bool kPromoted, bool kHeld = false>
+template <typename R, int kBlocks, int kTall, int kScales, bool kPromoted>
 __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
     specialized(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c,
                 const float* __restrict__ of_a, const float* __restrict__ of_b, int m, int n, int k) {
@@ -194,14 +179,11 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
                     const unsigned char* const stage = stages + turn.slot * R::kStage;
                     if constexpr (kScales == kBlocksOf128) ask(min(k0 / kDepth + 1, (k - 1) / kDepth), of_next, next);
                     wait_for(&full[turn.slot], turn.parity);
-                    Held held;
-                    if constexpr (kHeld) held.load(stage, worker);
 #pragma unroll
                     for (int half = 0; half < R::kN / kHalf; ++half) {
                         float part[kHalf / 2];
                         products_begin();
-                        if constexpr (kHeld) multiply_bytes(part, held, stage, half * kHalf);
-                        else multiply_bytes<kHalf>(part, stage, worker, half * kHalf, false);
+                        multiply_bytes<kHalf>(part, stage, worker, half * kHalf, false);
                         products_commit();
                         products_wait<0>();
                         take_results(part);

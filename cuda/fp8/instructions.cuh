@@ -55,18 +55,6 @@ __device__ __forceinline__ void multiply_e4m3(float (&d)[kN / 2], gemm::Size a, 
             : "l"(a), "l"(b), "r"(adds));
     }
 }
-// … with A in registers, as four 8 × 8 matrices of pairs of bytes lie there: they must stay as they are until the product is waited for.
-__device__ __forceinline__ void multiply_held_e4m3(float (&d)[64], const unsigned (&a)[4], gemm::Size b, int adds) {
-    asm volatile(
-        "{.reg .pred adds; setp.ne.b32 adds, %69, 0; wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "{%64, %65, %66, %67}, %68, adds, 1, 1;}"
-        : LAB_16(0), LAB_16(16), LAB_16(32), LAB_16(48)
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
-}
 #undef LAB_16
 #undef LAB_4
 

@@ -8,9 +8,9 @@
 namespace lab {
 namespace gemm {
 
-// A warp counts itself: what its lanes wrote is there. The warp's meeting orders that before lane 0's release, which holds for all that
-// lane 0 knows of: one fence a warp, not one a thread.
+// A warp counts itself: what its lanes wrote is there.
 __device__ __forceinline__ void count_in(unsigned* counter) {
+    __threadfence();
     __syncwarp();
     if (threadIdx.x % 32 == 0) asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
 }
@@ -26,6 +26,7 @@ __device__ __forceinline__ void await_count(unsigned* counter, unsigned count) {
         }
     }
     __syncwarp();
+    __threadfence();
 }
 // A warp has read what it waited for; the last of `all` that were counted sets the counter back.
 __device__ __forceinline__ void count_out(unsigned* counter, unsigned all) {

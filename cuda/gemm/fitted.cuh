@@ -23,6 +23,14 @@ struct Piece {
     bool narrow;
 };
 
+// A ring whose stages hold one group's rows of A, for products that have no more.
+template <int N, int Stages>
+struct Low : Ring<N, Stages, 0> {
+    static constexpr int kStage = kBytesHalfA + N / kBox * kBytesBoxB, kBytes = Stages * kStage + 1024;
+};
+template <typename R>
+constexpr bool kLow = R::kStage < kBytesA + R::kBoxesB * kBytesBoxB;
+
 #ifdef LAB_WGMMA
 // The barriers of a ring.
 template <typename R, int kBlocks>
@@ -33,23 +41,19 @@ __device__ __forceinline__ void set_up_ring(rows::Barrier* full, rows::Barrier* 
     }
 }
 
-// The producer's part of a piece. fetch_b(to, box, stage, barrier) asks for 64 columns of B. The blocks of a cluster share what they
-// fetch of B or, kBeside, of A: a group's rows each, in turns.
-template <typename R, int kBlocks, bool kBeside = false, typename FetchB>
+// The producer's part of a piece. fetch_b(to, box, stage, barrier) asks for 64 columns of B.
+template <typename R, int kBlocks, typename FetchB>
 __device__ __forceinline__ void fetch_piece(Turn<R::kStages>& turn, unsigned char* stages, rows::Barrier* full, rows::Barrier* empty, const TensorMap& map_a,
                                             const Piece& p, int rank, const FetchB& fetch_b) {
-    constexpr int kShareB = kBeside ? 1 : kBlocks;
-    const int boxes = (p.narrow ? kNarrow / kBox : R::kBoxesB) / kShareB, first = kBeside ? 0 : rank * boxes;
+    const int boxes = (p.narrow ? kNarrow / kBox : R::kBoxesB) / kBlocks;
     for (int s = p.first; s < p.last; ++s, turn.next()) {
         unsigned char* const stage = stages + turn.slot * R::kStage;
         rows::Barrier* const arrived = &full[turn.slot];
         wait_for(&empty[turn.slot], turn.parity ^ 1);
-        rows::expect(arrived, p.groups * kBytesHalfA + kShareB * boxes * kBytesBoxB);
-        for (int i = 0; i < p.groups; ++i) {
-            if (!kBeside || (i + s) % kBlocks == rank) fetch_box<kBeside ? kBlocks : 1>(stage + i * kBytesHalfA, map_a, s * kTileK, p.row0 + i * kGroupM, arrived);
-        }
-        unsigned char* const of_b = stage + (p.groups > 2 ? 2 : 1) * kBytesA;
-        for (int i = first; i < first + boxes; ++i) fetch_b(of_b + i * kBytesBoxB, i, s, arrived);
+        rows::expect(arrived, p.groups * kBytesHalfA + kBlocks * boxes * kBytesBoxB);
+        for (int i = 0; i < p.groups; ++i) fetch_box<1>(stage + i * kBytesHalfA, map_a, s * kTileK, p.row0 + i * kGroupM, arrived);
+        unsigned char* const of_b = stage + (p.groups > 2 ? 2 * kBytesA : kLow<R> ? kBytesHalfA : kBytesA);
+        for (int i = rank * boxes; i < (rank + 1) * boxes; ++i) fetch_b(of_b + i * kBytesBoxB, i, s, arrived);
     }
 }
 
@@ -80,7 +84,7 @@ __device__ __forceinline__ void multiply_piece(float (&sums)[R::kN / 2], Turn<R:
             multiply_tall(reinterpret_cast<float(&)[kNarrow / 2]>(sums[0]), stage, 2 * worker, s > p.first);
             multiply_tall(reinterpret_cast<float(&)[kNarrow / 2]>(sums[kNarrow / 2]), stage, 2 * worker + 1, s > p.first);
         } else {
-            multiply_stage<kN>(mine, stage, worker, s > p.first);
+            multiply_stage<kN>(mine, kLow<R> ? stage - kBytesHalfA : stage, kLow<R> ? 1 : worker, s > p.first);
         }
         products_commit();
         if (s > p.first) {

@@ -21,9 +21,10 @@ constexpr int kMostExperts = 192;  // as many as there is shared memory for
 // Where a tile of this number lies. `order`: the experts as their tiles come; `first`: of each of these, the number of its first tile,
 // and behind them that of all tiles. `paired`: a last column of at most kNarrow is in tiles of twice the rows, at the end of each band.
 struct Finder {
-    const int *order, *first, *ends;
+    const unsigned char* order;
+    const int *first, *ends;
     int wide, paired, at;
-    __host__ __device__ constexpr Finder(const int* order_, const int* first_, const int* ends_, int wide_, int paired_)
+    __host__ __device__ constexpr Finder(const unsigned char* order_, const int* first_, const int* ends_, int wide_, int paired_)
         : order(order_), first(first_), ends(ends_), wide(wide_), paired(paired_), at(0) {}
     static constexpr int kTall = 2 * kBand;
     __host__ __device__ static constexpr int count(int rows, int wide, int paired) { return parts(rows, kTileM) * wide + parts(rows, 2 * kTileM) * paired; }
@@ -57,7 +58,8 @@ __global__ void __launch_bounds__(kWorkThreads, 1)
 #ifdef LAB_WGMMA
     extern __shared__ unsigned char memory[];
     __shared__ rows::Barrier full[R::kStages], empty[R::kStages], told[2], heard[2];
-    __shared__ int own_ends[kMostExperts], order[kMostExperts], first[kMostExperts + 1], drawn[2];
+    __shared__ int own_ends[kMostExperts], first[kMostExperts + 1], drawn[2];
+    __shared__ unsigned char order[kMostExperts];
     unsigned char* const stages = aligned(memory);
     const int paired = kPaired && n % R::kN > 0 && n % R::kN <= kNarrow ? 1 : 0, wide = parts(n, R::kN) - paired;
     const int depth = parts(k, kTileK), lane = threadIdx.x % 32, group = threadIdx.x / kGroupThreads, expert = threadIdx.x;
@@ -81,7 +83,7 @@ __global__ void __launch_bounds__(kWorkThreads, 1)
             busier = 0;
             for (int i = 0; i < experts; ++i) busier += load(i) > mine || (load(i) == mine && i < expert);
         }
-        order[busier] = expert;
+        order[busier] = static_cast<unsigned char>(expert);
     }
     __syncthreads();
     if (expert <= experts) {

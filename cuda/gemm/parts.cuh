@@ -52,18 +52,6 @@ __device__ __forceinline__ float4 sums_in(int block, const float4* pointer) {
     return four;
 }
 #endif
-// The next kernel of the stream, where it was launched so, may take the places that blocks leave before all of them have ended; and it
-// waits for their writes. Without such a launch, both do nothing.
-__device__ __forceinline__ void let_next_begin() {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-__device__ __forceinline__ void await_kernel_before() {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
 // The two groups that multiply meet.
 __device__ __forceinline__ void consumers_meet() { asm volatile("bar.sync 3, 256;" ::: "memory"); }
 

@@ -129,6 +129,19 @@ struct Cuts {
     }
 };
 
+// The next kernel of the stream, where it was launched so, may take the places that blocks leave before all of them have ended; and it
+// waits for their writes. Without such a launch, both do nothing.
+__device__ __forceinline__ void let_next_begin() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void await_kernel_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 #ifdef LAB_WGMMA
 template <typename R, int kBlocks>
 __device__ __forceinline__ Piece piece_of(const Tiles& t, const Run& run, int rank) {
@@ -143,10 +156,9 @@ __device__ __forceinline__ Piece piece_of(const Tiles& t, const Run& run, int ra
 struct Nothing {
     __device__ __forceinline__ void operator()() const {}
 };
-template <typename R, int kBlocks, bool kBeside = false, typename Walk, typename Done, typename After = Nothing>
+template <typename R, int kBlocks, typename Walk, typename Done, typename After = Nothing>
 __device__ __forceinline__ void go_through(const TensorMap& map_a, const TensorMap& map_b, const Tiles& t, Walk walk, int rank,
                                            unsigned char* stages, rows::Barrier* full, rows::Barrier* empty, const Done& done, const After& after = {}) {
-    constexpr int kAbove = kBeside ? 1 : kBlocks;  // blocks of a cluster whose tiles lie above each other
     const int group = threadIdx.x / kGroupThreads;
     Turn<R::kStages> turn;
     Run run{};
@@ -154,9 +166,9 @@ __device__ __forceinline__ void go_through(const TensorMap& map_a, const TensorM
         give_registers<40>();
         if (threadIdx.x == 0) {
             while (walk.next(t, run)) {
-                const Piece p = piece_of<R, kAbove>(t, run, kBeside ? 0 : rank);
-                fetch_piece<R, kBlocks, kBeside>(turn, stages, full, empty, map_a, p, rank, [&](void* to, int box, int s, rows::Barrier* arrived) {
-                    fetch_box<kAbove>(to, map_b, p.column0 + box * kBox, s * kTileK, arrived);
+                const Piece p = piece_of<R, kBlocks>(t, run, rank);
+                fetch_piece<R, kBlocks>(turn, stages, full, empty, map_a, p, rank, [&](void* to, int box, int s, rows::Barrier* arrived) {
+                    fetch_box<kBlocks>(to, map_b, p.column0 + box * kBox, s * kTileK, arrived);
                 });
             }
         }
@@ -164,7 +176,7 @@ __device__ __forceinline__ void go_through(const TensorMap& map_a, const TensorM
         take_registers<232>();
         float sums[R::kN / 2] = {};
         while (walk.next(t, run)) {
-            const Piece p = piece_of<R, kAbove>(t, run, kBeside ? 0 : rank);
+            const Piece p = piece_of<R, kBlocks>(t, run, rank);
             work_on<R, kBlocks>(sums, turn, stages, full, empty, p, group - 1);
             if (group - 1 < p.groups) done(run, p, group - 1, sums);
         }
@@ -235,10 +247,10 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
 
 // A block's share of the sums of its part's tile, once all parts are there. A function of its own: what it needs is in no register before.
 template <typename R>
-__device__ __noinline__ void add_up(const Tiles& t, Bf16* c, const float4* sums_of, unsigned* counters, int ldc, int whole, int cuts, int block) {
+__device__ __noinline__ void add_up(const Tiles& t, Bf16* c, const float4* sums_of, unsigned* counters, int ldc, int whole, int cuts) {
     constexpr int kFours = R::kN / 8, kWarps = 2 * kGroupThreads / 32, kAtOnce = 8;
     constexpr Size kTile = static_cast<Size>(kWarps) * kFours * 32;
-    const int lane = threadIdx.x % 32, warp = (threadIdx.x - kGroupThreads) / 32, part = Deal::part(whole, block, gridDim.x);
+    const int lane = threadIdx.x % 32, warp = (threadIdx.x - kGroupThreads) / 32, part = Deal::part(whole, blockIdx.x, gridDim.x);
     const bool asked = threadIdx.x % kGroupThreads == 0;  // for boxes to be written
     if (part >= (t.count() - whole) * cuts) {
         if (asked) boxes_wait<0, true>();
@@ -274,8 +286,8 @@ __device__ __noinline__ void add_up(const Tiles& t, Bf16* c, const float4* sums_
 
 // The first `whole` tiles are not cut, the others into `cuts` parts. `sums_of` holds a tile of sums for each block; `counters` one for
 // each tile that is cut, 0 before and after. All blocks must have a place on the GPU at once: they wait for each other.
-template <typename R, bool kEngine, int kBlocks>
-__global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
+template <typename R, bool kEngine>
+__global__ void __launch_bounds__(kWorkThreads, 1)
     joint(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c,
           const __grid_constant__ Tiles t, Bf16* __restrict__ c, float4* sums_of, unsigned* counters, int ldc, int whole, int cuts) {
 #ifdef LAB_WGMMA
@@ -285,16 +297,14 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
     if (threadIdx.x == 0) {
         prefetch_map(map_a);
         prefetch_map(map_b);
-        set_up_ring<R, kBlocks>(full, empty);
+        set_up_ring<R, 1>(full, empty);
         rows::publish_barriers();
     }
-    rows::cluster_sync<kBlocks>();
-    const int rank = kBlocks == 1 ? 0 : rows::cluster_rank(), pair = static_cast<int>(blockIdx.x) / kBlocks;
-    const int block = kBlocks == 1 ? pair : (pair / cuts * kBlocks + rank) * cuts + pair % cuts;  // neighbors have the same stages
+    __syncthreads();
     constexpr int kFours = R::kN / 8, kWarps = 2 * kGroupThreads / 32;  // of a thread; of a block that multiplies
     constexpr Size kTile = static_cast<Size>(kWarps) * kFours * 32;
     int box = 0;
-    go_through<R, kBlocks, (kBlocks > 1)>(map_a, map_b, t, Deal(whole, cuts, block, gridDim.x), rank, stages, full, empty, [&](const Run& run, const Piece& p, int worker, const float* sums) {
+    go_through<R, 1>(map_a, map_b, t, Deal(whole, cuts, blockIdx.x, gridDim.x), 0, stages, full, empty, [&](const Run& run, const Piece& p, int worker, const float* sums) {
         if (run.tile >= whole) {
             const int warp = threadIdx.x % kGroupThreads / 32 + worker * (kGroupThreads / 32);
             if (p.row0 + warp * 16 >= t.m) return;  // a warp has 16 rows
@@ -308,13 +318,9 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
             return;
         }
         const int row0 = p.row0 + worker * kGroupM;
-        write_sums<R>(sums, stages + R::kStages * R::kStage + worker * R::kBoxes * R::kOut, box, worker, map_c, c, ldc, row0, p.column0, t.m - row0, t.n - p.column0, kEngine, 1,
-                      false, false, [](int, float*) {});
-    }, [&] { add_up<R>(t, c, sums_of, counters, ldc, whole, cuts, block); });
-    if constexpr (kBlocks > 1) {  // a block stays until nobody writes into its shared memory
-        __syncwarp();
-        rows::cluster_sync<kBlocks>();
-    }
+        write_sums<R>(sums, stages + R::kStages * R::kStage + worker * R::kBoxes * R::kOut, box, worker, map_c, c, ldc, row0, p.column0, t.m - row0, t.n - p.column0, kEngine,
+                      false, [](int, float*) {});
+    }, [&] { add_up<R>(t, c, sums_of, counters, ldc, whole, cuts); });
 #endif
 }
 
@@ -432,10 +438,10 @@ static __global__ void __launch_bounds__(kAddThreads) add_parts(const float* __r
     }
 }
 
-// What whole tiles leave of C where that is few rows or columns: row `rows` and those below, column `columns` and those right of it, at
-// most kFew each. It is reading that takes the time: all of B for the rows, all of A for the columns. Blocks that start early take the
+// What whole tiles leave of C where that is few rows or columns: row `rows` and those below, at most kFewRows; column `columns` and those
+// right of it, at most kFew. It is reading that takes the time: all of B for the rows, all of A for the columns. Blocks that start early take the
 // places that the tiles' last wave leaves empty; the last one of them ends after the tiles.
-constexpr int kFew = 8, kFewThreads = 256, kFewSide = 32, kFewWarps = kFewThreads / 32;
+constexpr int kFew = 8, kFewRows = 2, kFewThreads = 256, kFewSide = 32, kFewWarps = kFewThreads / 32;
 __device__ __forceinline__ void wide_of(float (&x)[8], uint4 of) {
     const unsigned words[4] = {of.x, of.y, of.z, of.w};
 #pragma unroll
@@ -486,29 +492,38 @@ static __global__ void __launch_bounds__(kFewThreads, 2) few(const Bf16* __restr
         }
     } else {  // kFewSide columns, all rows that are left; four lanes have a row of B, eight columns each
         const int column0 = (block - of_columns) * kFewSide, column = column0 + 8 * (lane % 4), down = m - rows;
-        float sums[kFew][8] = {};
-#pragma unroll 4
-        for (int at = 8 * warp + lane / 4; at < k; at += 8 * kFewWarps) {
-            float of_b[8];
-            wide_of(of_b, __ldg(reinterpret_cast<const uint4*>(b + static_cast<Size>(at) * ldb + column)));
+        constexpr int kAhead = 12;  // rows of B that a thread asks for at once
+        float sums[kFewRows][8] = {};
+#pragma unroll 1
+        for (int at = 8 * warp + lane / 4; at < k; at += 8 * kFewWarps * kAhead) {
+            uint4 of_b[kAhead] = {};
+            float of_a[kAhead][kFewRows] = {};
 #pragma unroll
-            for (int i = 0; i < kFew; ++i) {
-                if (i < down) {
-                    const float of_a = __bfloat162float(a[static_cast<Size>(rows + i) * lda + at]);
+            for (int s = 0; s < kAhead; ++s) {
+                const int row = at + 8 * kFewWarps * s;
+                if (row >= k) continue;
+                of_b[s] = __ldg(reinterpret_cast<const uint4*>(b + static_cast<Size>(row) * ldb + column));
 #pragma unroll
-                    for (int j = 0; j < 8; ++j) sums[i][j] += of_a * of_b[j];
+                for (int i = 0; i < kFewRows; ++i) of_a[s][i] = i < down ? __bfloat162float(a[static_cast<Size>(rows + i) * lda + row]) : 0.0f;
+            }
+#pragma unroll
+            for (int s = 0; s < kAhead; ++s) {
+                float wide[8];
+                wide_of(wide, of_b[s]);
+#pragma unroll
+                for (int i = 0; i < kFewRows; ++i) {
+#pragma unroll
+                    for (int j = 0; j < 8; ++j) sums[i][j] += of_a[s][i] * wide[j];
                 }
             }
         }
 #pragma unroll
-        for (int i = 0; i < kFew; ++i) {
-            if (i < down) {
+        for (int i = 0; i < kFewRows; ++i) {
 #pragma unroll
-                for (int j = 0; j < 8; ++j) {
-                    float sum = sums[i][j];
-                    for (int apart = 4; apart < 32; apart *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, apart);
-                    if (lane < 4) sums_of[warp][i][8 * lane + j] = sum;
-                }
+            for (int j = 0; j < 8; ++j) {
+                float sum = sums[i][j];
+                for (int apart = 4; apart < 32; apart *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, apart);
+                if (lane < 4) sums_of[warp][i][8 * lane + j] = sum;
             }
         }
         __syncthreads();

@@ -17,7 +17,6 @@ from labcode.kernels.tensor_maps import Boxes, encode
 Call = Callable[[], object]
 BOX = 64
 _HOPPER = 90
-_SERIALIZED = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 
 def require_hopper(name: str, gpu: Gpu) -> None:
@@ -38,37 +37,12 @@ def pointer(tensor: Any) -> ctypes.c_uint64:
     return ctypes.c_uint64(tensor.data_ptr())
 
 
-class _Attribute(ctypes.Structure):
-    """``CUlaunchAttribute``: a number that says which, and 64 bytes for its value."""
-
-    _fields_ = (("which", ctypes.c_uint), ("gap", ctypes.c_char * 4), ("value", ctypes.c_uint * 16))
-
-
-class _Config(ctypes.Structure):
-    """``CUlaunchConfig``."""
-
-    _fields_ = (
-        *((f"side_{i}", ctypes.c_uint) for i in range(6)),
-        ("shared_bytes", ctypes.c_uint),
-        ("stream", ctypes.c_void_p),
-        ("attributes", ctypes.POINTER(_Attribute)),
-        ("count", ctypes.c_uint),
-    )
-
-
 def bind(
-    header: str,
-    entry: str,
-    sizes: Launch,
-    arguments: Sequence[Any],
-    keep: object,
-    device: int = 0,
-    early: bool = False,
+    header: str, entry: str, sizes: Launch, arguments: Sequence[Any], keep: object, device: int = 0
 ) -> Call:
     """A function that launches a kernel with these arguments (of ctypes) each time it is called.
 
-    ``keep``: what must live as long as the function, the tensors behind the addresses. ``early``: its blocks
-    may start as soon as the kernel before allows it and leaves places; the kernel waits for that one itself.
+    ``keep``: what must live as long as the function, the tensors behind the addresses.
     """
     raw = launching.function(header, entry, device)
     if sizes.shared_bytes:
@@ -81,16 +55,9 @@ def bind(
     function, shared = ctypes.c_void_p(raw.kernel.ptr), ctypes.c_uint(sizes.shared_bytes)
     import torch
 
-    attribute = _Attribute(_SERIALIZED, b"", (ctypes.c_uint * 16)(1))
-    config = _Config(*counts, shared, None, ctypes.pointer(attribute), 1)
-
     def call(_keep: Any = (keep, arguments)) -> None:
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        if early:
-            config.stream = stream
-            code = driver.cuLaunchKernelEx(ctypes.byref(config), function, pointers, None)
-        else:
-            code = driver.cuLaunchKernel(function, *counts, shared, stream, pointers, None)
+        code = driver.cuLaunchKernel(function, *counts, shared, stream, pointers, None)
         if code != 0:
             raise LabError(f"{entry}: the launch failed (CUDA error {code}); grid {sizes.grid}")
 

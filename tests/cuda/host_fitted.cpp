@@ -70,8 +70,6 @@ inline void count_out(unsigned* counter, unsigned all) {
     warp_meet();
     if (fibers::thread() % 32 == 0 && ++*counter == all) *counter = 0;
 }
-inline void let_next_begin() {}
-inline void await_kernel_before() {}
 inline int draw(unsigned* queue) { return static_cast<int>((*queue)++); }
 inline float4 sums_in(int block, const float4* pointer) {
     float4 four;
@@ -180,7 +178,6 @@ void tiles() {
     }
 }
 
-using Narrow = Ring<128, 6, 1>;
 struct Sides {
     int m, n, k;
 };
@@ -207,8 +204,8 @@ void line(const char* name, Sides s, unsigned blocks, int whole_parts) {  // 2: 
 }
 
 // Two blocks side by side, as those of a cluster are here: they wait for each other.
-template <typename R, bool kEngine, int kBlocks = 1>
-void together(Sides s, unsigned blocks, int whole, int cuts = 2) {
+template <typename R, bool kEngine>
+void together(Sides s, unsigned blocks, int whole) {
     if (wrong != 0 && left_out >= 0) return;
     const int up = kEngine ? 8 : 1, lda = parts(s.k, 8) * 8, ldb = parts(s.n, 8) * 8, ldc = parts(s.n, up) * up;
     Array a(static_cast<Size>(s.m) * lda, 0), b(static_cast<Size>(s.k) * ldb, 0), c(static_cast<Size>(s.m - 1) * ldc + s.n, kEngine ? 0 : 1);
@@ -217,7 +214,7 @@ void together(Sides s, unsigned blocks, int whole, int cuts = 2) {
     const Tiles t(s.m, s.n, s.k, kTileM, R::kN);
     std::vector<float4> sums(static_cast<Size>(blocks) * 8 * 32 * R::kN / 8, float4{NAN, NAN, NAN, NAN});
     std::vector<unsigned> counters(t.count());
-    launch(blocks, kWorkThreads, 2, [&] { joint<R, kEngine, kBlocks>(map_a, map_b, map_c, t, c.at, sums.data(), counters.data(), ldc, whole, cuts); }, "joint");
+    launch(blocks, kWorkThreads, 2, [&] { joint<R, kEngine>(map_a, map_b, map_c, t, c.at, sums.data(), counters.data(), ldc, whole, 2); }, "joint");
     compare("joint", c.at, s.m, s.n, ldc, [&](int row, int column) {
         float sum = 0;
         for (int k = 0; k < s.k; ++k) sum += __bfloat162float(a.at[static_cast<Size>(row) * lda + k]) * __bfloat162float(b.at[static_cast<Size>(k) * ldb + column]);
@@ -226,14 +223,15 @@ void together(Sides s, unsigned blocks, int whole, int cuts = 2) {
     for (const unsigned counter : counters) expect(counter == 0, "counters are as they were");
 }
 
+template <typename R = Deep>
 void second_pass(Sides s, int cuts) {
     if (wrong != 0 && left_out >= 0) return;
     Array a(static_cast<Size>(s.m) * s.k, 0), b(static_cast<Size>(s.k) * s.n, 0), c(static_cast<Size>(s.m) * s.n, 0);
     a.fill(static_cast<Size>(s.m) * s.k, false), b.fill(static_cast<Size>(s.k) * s.n, false), c.fill(static_cast<Size>(s.m) * s.n, true);
     const TensorMap map_a{a.at, s.m, s.k, s.k, kGroupM}, map_b{b.at, s.k, s.n, s.n, kTileK};
-    const Tiles t(s.m, s.n, s.k, kTileM, Deep::kN);
+    const Tiles t(s.m, s.n, s.k, kTileM, R::kN);
     std::vector<float> sums(static_cast<Size>(s.m) * s.n * cuts, NAN);
-    launch(2, kWorkThreads, 1, [&] { split<Deep>(map_a, map_b, t, sums.data(), cuts); }, "split");
+    launch(2, kWorkThreads, 1, [&] { split<R>(map_a, map_b, t, sums.data(), cuts); }, "split");
     launch(over(s.m * s.n, 4 * kAddThreads), kAddThreads, 1, [&] { add_parts(sums.data(), c.at, s.m, s.n, s.n, cuts); }, "add_parts");
     compare("split", c.at, s.m, s.n, s.n, [&](int row, int column) {
         float sum = 0;
@@ -350,10 +348,8 @@ int main(int count, char** words) {
         together<Wide, true>({260, 264, 264}, 4, 4);    // tiles of full size, at the sides, in the corner; the corner is cut
         together<Wide, true>({70, 264, 264}, 4, 0);     // nothing but parts, two tiles of them
         together<Wide, false>({257, 129, 200}, 2, 2);
-        together<Narrow, true, 2>({70, 256, 328}, 2, 0, 1);  // two tiles beside each other, which share A
-        together<Narrow, true, 2>({30, 200, 328}, 2, 0, 1);
     }
-    if (asked("second")) second_pass({70, 264, 456}, 3), second_pass({16, 8, 64}, 1);
+    if (asked("second")) second_pass({70, 264, 456}, 3), second_pass({16, 8, 64}, 1), second_pass<Low<128, 9>>({50, 136, 712}, 2);
     if (asked("few")) few_left({257, 264, 712}, 256, 256, 264), few_left({40, 259, 67}, 40, 256, 259), few_left({264, 256, 40}, 256, 256, 256);
     if (asked("cluster")) by_clusters({130, 264, 840}), by_clusters({16, 8, 1000});
     if (asked("grouped")) {

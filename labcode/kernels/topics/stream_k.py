@@ -112,7 +112,7 @@ FULL, THIN, LITTLE = _OF["kCostFull"], _OF["kCostThin"], _OF["kCostLittle"]
 WORK_THREADS = 3 * _OF["kGroupThreads"]
 PACK_THREADS, ADD_THREADS = _OF["kPackThreads"], _OF["kAddThreads"]
 PITCH = 64  # elements: packed rows start where lines of memory do
-FEW, FEW_THREADS, FEW_SIDE = _OF["kFew"], _OF["kFewThreads"], _OF["kFewSide"]
+FEW, FEW_ROWS, FEW_THREADS, FEW_SIDE = (_OF[name] for name in ("kFew", "kFewRows", "kFewThreads", "kFewSide"))
 MOST_CUTS = 8
 HANDING = 12  # stages: about what it takes to write a tile of sums, to wait for the others' and to add up
 CLUSTERS = (1, 2, 4, 8)
@@ -130,8 +130,8 @@ class Way:
     cut: str
     blocks: int = 1  # of a cluster, above each other
     wide: int = WIDE  # columns of a tile
-    beside: int = 1  # blocks of a cluster, beside each other
     early: bool = False  # the second kernel's blocks start as the first's end
+    low: bool = False  # stages with one group's rows
     few: bool = False  # a second kernel has what whole tiles leave, if few rows or columns
 
     @property
@@ -143,6 +143,8 @@ class Way:
         if self.wide < WIDE:
             stages, boxes = 6, 1 if boxes else 0
             name = f"Ring<{self.wide}, {stages}, {boxes}>"
+        if self.low:
+            return "Low<128, 9>", 9 * (HALF + self.wide) * DEPTH * 2 + 1024
         return name, stages * (TALL + self.wide) * DEPTH * 2 + 2 * boxes * HALF * 128 + 1024
 
 
@@ -158,9 +160,7 @@ WAYS: Mapping[str, Way] = {
     "edges": Way("none", blocks=2, few=True),
     "early": Way("parts", early=True),
     "early_128": Way("parts", early=True, wide=128),
-    "joint_128": Way("joint", wide=128),
-    "beside": Way("joint", beside=2),
-    "beside_128": Way("joint", beside=2, wide=128),
+    "low": Way("parts", early=True, wide=128, low=True),
 }
 
 
@@ -313,8 +313,8 @@ def plan(name: str, shape: tuple[int, ...], sm_count: int) -> Plan:
     way = WAYS[name]
     if way.few:
         m, n = (
-            side - side % tile if tile < side and side % tile <= FEW else side
-            for side, tile in ((m, way.blocks * TALL), (n, way.wide))
+            side - side % tile if tile < side and side % tile <= few else side
+            for side, tile, few in ((m, way.blocks * TALL, FEW_ROWS), (n, way.wide, FEW))
         )
     return Plan(way, m, n, k, MULTIPROCESSORS if way.cut == "cluster" else sm_count)
 
@@ -330,7 +330,7 @@ def _entry(name: str) -> Callable[[Problem], str]:
             return f"{NAMESPACE}::cluster_split<{ring}, {plan(name, problem.shape, MULTIPROCESSORS).cuts}>"
         engine = "true" if problem.shape[1] % 8 == 0 else "false"
         if way.cut == "joint":
-            return f"{NAMESPACE}::joint<{ring}, {engine}, {way.beside}>"
+            return f"{NAMESPACE}::joint<{ring}, {engine}>"
         return f"{NAMESPACE}::stream_k<{ring}, {way.blocks}, {engine}>"
 
     return entry
@@ -340,8 +340,6 @@ def _launch(name: str) -> Callable[[Problem, Gpu], Launch]:
     def launch(problem: Problem, gpu: Gpu) -> Launch:
         found = plan(name, problem.shape, gpu.sm_count)
         blocks = found.cuts if found.way.cut == "cluster" else found.way.blocks
-        if found.way.beside > 1:
-            return Launch(found.clusters, WORK_THREADS, found.way.ring[1], found.way.beside)
         return Launch(found.clusters * blocks, WORK_THREADS, found.way.ring[1], blocks)
 
     return launch
@@ -409,9 +407,7 @@ STREAM_K = Kernel(
         _step("edges", "x"),
         _step("early", "x"),
         _step("early_128", "x"),
-        _step("joint_128", "x"),
-        _step("beside", "x"),
-        _step("beside_128", "x"),
+        _step("low", "x"),
     ),
     inputs=lambda problem: (
         Array((problem.shape[0], problem.shape[2])),
