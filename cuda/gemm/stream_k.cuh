@@ -318,8 +318,8 @@ __global__ void __launch_bounds__(kWorkThreads, 1)
             return;
         }
         const int row0 = p.row0 + worker * kGroupM;
-        write_sums<R>(sums, stages + R::kStages * R::kStage + worker * R::kBoxes * R::kOut, box, worker, map_c, c, ldc, row0, p.column0, t.m - row0, t.n - p.column0, kEngine,
-                      false, [](int, float*) {});
+        write_sums<R>(sums, stages + R::kStages * R::kStage + worker * R::kBoxes * R::kOut, box, worker, map_c, c, ldc, row0, p.column0, t.m - row0, t.n - p.column0, kEngine, 1,
+                      false, false, [](int, float*) {});
     }, [&] { add_up<R>(t, c, sums_of, counters, ldc, whole, cuts); });
 #endif
 }
