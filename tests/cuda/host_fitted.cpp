@@ -350,7 +350,7 @@ int main(int count, char** words) {
         together<Wide, false>({257, 129, 200}, 2, 2);
     }
     if (asked("second")) second_pass({70, 264, 456}, 3), second_pass({16, 8, 64}, 1), second_pass<Low<128, 9>>({50, 136, 712}, 2);
-    if (asked("few")) few_left({257, 264, 712}, 256, 256, 264), few_left({40, 259, 67}, 40, 256, 259), few_left({264, 256, 40}, 256, 256, 256);
+    if (asked("few")) few_left({257, 264, 712}, 256, 256, 264), few_left({40, 259, 67}, 40, 256, 259), few_left({258, 256, 40}, 256, 256, 256);
     if (asked("cluster")) by_clusters({130, 264, 840}), by_clusters({16, 8, 1000});
     if (asked("grouped")) {
         all_grouped({0, 1, 130, 0, 65}, 264, 136);
