@@ -28,8 +28,6 @@ template <int N, int Stages>
 struct Low : Ring<N, Stages, 0> {
     static constexpr int kStage = kBytesHalfA + N / kBox * kBytesBoxB, kBytes = Stages * kStage + 1024;
 };
-template <typename R>
-constexpr bool kLow = R::kStage < kBytesA + R::kBoxesB * kBytesBoxB;
 
 #ifdef LAB_WGMMA
 // The barriers of a ring.
@@ -40,6 +38,10 @@ __device__ __forceinline__ void set_up_ring(rows::Barrier* full, rows::Barrier* 
         rows::set_up(&empty[i], kBlocks * 2 * kGroupThreads / 32);
     }
 }
+
+// Where B lies in a stage: behind two groups' rows of A, as many as the ring has room for; behind four of a tile of twice the rows.
+template <typename R>
+__device__ __forceinline__ constexpr int behind_a(bool tall) { return tall ? 2 * kBytesA : R::kStage - R::kBoxesB * kBytesBoxB; }
 
 // The producer's part of a piece. fetch_b(to, box, stage, barrier) asks for 64 columns of B.
 template <typename R, int kBlocks, typename FetchB>
@@ -52,16 +54,17 @@ __device__ __forceinline__ void fetch_piece(Turn<R::kStages>& turn, unsigned cha
         wait_for(&empty[turn.slot], turn.parity ^ 1);
         rows::expect(arrived, p.groups * kBytesHalfA + kBlocks * boxes * kBytesBoxB);
         for (int i = 0; i < p.groups; ++i) fetch_box<1>(stage + i * kBytesHalfA, map_a, s * kTileK, p.row0 + i * kGroupM, arrived);
-        unsigned char* const of_b = stage + (p.groups > 2 ? 2 * kBytesA : kLow<R> ? kBytesHalfA : kBytesA);
+        unsigned char* const of_b = stage + behind_a<R>(p.groups > 2);
         for (int i = rank * boxes; i < (rank + 1) * boxes; ++i) fetch_b(of_b + i * kBytesBoxB, i, s, arrived);
     }
 }
 
-// The multiplications of one stage of a tile of twice the rows: kNarrow columns of B behind four groups' rows of A.
-__device__ __forceinline__ void multiply_tall(float (&sums)[kNarrow / 2], const unsigned char* stage, int group, bool adds) {
-    const Size a = descriptor_a(rows::shared_address(stage) + group * kBytesHalfA), b = descriptor_b(rows::shared_address(stage) + 2 * kBytesA);
+// The multiplications of one stage: a group's rows of A with kN columns of B, which begins at `of_b`.
+template <int kN>
+__device__ __forceinline__ void multiply_rows(float (&sums)[kN / 2], const unsigned char* stage, int of_b, int group, bool adds) {
+    const Size a = descriptor_a(rows::shared_address(stage) + group * kBytesHalfA), b = descriptor_b(rows::shared_address(stage) + of_b);
 #pragma unroll
-    for (int i = 0; i < kTileK / 16; ++i) multiply<kNarrow>(sums, a + i * kStepA, b + i * kStepB, adds || i > 0);
+    for (int i = 0; i < kTileK / 16; ++i) multiply<kN>(sums, a + i * kStepA, b + i * kStepB, adds || i > 0);
 }
 
 // A consumer's part: its rows of the sums over the stages of a piece, in the first kN / 2 of `sums`; of twice the rows (kN 0), in all.
@@ -81,10 +84,10 @@ __device__ __forceinline__ void multiply_piece(float (&sums)[R::kN / 2], Turn<R:
         products_begin();
         const unsigned char* const stage = stages + turn.slot * R::kStage;
         if constexpr (kN == 0) {
-            multiply_tall(reinterpret_cast<float(&)[kNarrow / 2]>(sums[0]), stage, 2 * worker, s > p.first);
-            multiply_tall(reinterpret_cast<float(&)[kNarrow / 2]>(sums[kNarrow / 2]), stage, 2 * worker + 1, s > p.first);
+            multiply_rows<kNarrow>(reinterpret_cast<float(&)[kNarrow / 2]>(sums[0]), stage, behind_a<R>(true), 2 * worker, s > p.first);
+            multiply_rows<kNarrow>(reinterpret_cast<float(&)[kNarrow / 2]>(sums[kNarrow / 2]), stage, behind_a<R>(true), 2 * worker + 1, s > p.first);
         } else {
-            multiply_stage<kN>(mine, kLow<R> ? stage - kBytesHalfA : stage, kLow<R> ? 1 : worker, s > p.first);
+            multiply_rows<kN>(mine, stage, behind_a<R>(false), worker, s > p.first);
         }
         products_commit();
         if (s > p.first) {

@@ -131,21 +131,7 @@ class Way:
     blocks: int = 1  # of a cluster, above each other
     wide: int = WIDE  # columns of a tile
     early: bool = False  # the second kernel's blocks start as the first's end
-    low: bool = False  # stages with one group's rows
     few: bool = False  # a second kernel has what whole tiles leave, if few rows or columns
-
-    @property
-    def ring(self) -> tuple[str, int]:
-        """The ring of tiles as the header calls it, and its bytes."""
-        name, stages, boxes = (
-            ("Wide", 4, 2) if self.cut in ("none", "all", "rest", "joint") else ("Deep", 4, 0)
-        )
-        if self.wide < WIDE:
-            stages, boxes = 6, 1 if boxes else 0
-            name = f"Ring<{self.wide}, {stages}, {boxes}>"
-        if self.low:
-            return "Low<128, 9>", 9 * (HALF + self.wide) * DEPTH * 2 + 1024
-        return name, stages * (TALL + self.wide) * DEPTH * 2 + 2 * boxes * HALF * 128 + 1024
 
 
 WAYS: Mapping[str, Way] = {
@@ -158,9 +144,7 @@ WAYS: Mapping[str, Way] = {
     "both": Way("rest", blocks=2),
     "joint": Way("joint"),
     "edges": Way("none", blocks=2, few=True),
-    "early": Way("parts", early=True),
-    "early_128": Way("parts", early=True, wide=128),
-    "low": Way("parts", early=True, wide=128, low=True),
+    "early": Way("parts", wide=NARROW, early=True),
 }
 
 
@@ -176,6 +160,20 @@ class Plan:
     n: int
     k: int
     sm_count: int
+
+    @property
+    def ring(self) -> tuple[str, int]:
+        """The ring of tiles as the header calls it, and its bytes: as many stages as there is room for."""
+        wide, tall = self.way.wide, TALL
+        if self.way.early:
+            name, stages, boxes = ("Low<{wide}, 9>", 9, 0) if self.m <= HALF else ("Ring<{wide}, 6, 0>", 6, 0)
+            tall = HALF if self.m <= HALF else TALL
+        elif self.way.cut in ("parts", "cluster"):
+            name, stages, boxes = "Deep", 4, 0
+        else:
+            name, stages, boxes = "Wide", 4, 2
+        size = stages * (tall + wide) * DEPTH * 2 + 2 * boxes * HALF * 128 + 1024
+        return name.format(wide=wide), size
 
     @property
     def tall(self) -> int:
@@ -321,9 +319,9 @@ def plan(name: str, shape: tuple[int, ...], sm_count: int) -> Plan:
 
 def _entry(name: str) -> Callable[[Problem], str]:
     way = WAYS[name]
-    ring = f"{NAMESPACE}::{way.ring[0]}"
 
     def entry(problem: Problem) -> str:
+        ring = f"{NAMESPACE}::{plan(name, problem.shape, MULTIPROCESSORS).ring[0]}"
         if way.cut == "parts":
             return f"{NAMESPACE}::split<{ring}>"
         if way.cut == "cluster":
@@ -340,7 +338,7 @@ def _launch(name: str) -> Callable[[Problem, Gpu], Launch]:
     def launch(problem: Problem, gpu: Gpu) -> Launch:
         found = plan(name, problem.shape, gpu.sm_count)
         blocks = found.cuts if found.way.cut == "cluster" else found.way.blocks
-        return Launch(found.clusters * blocks, WORK_THREADS, found.way.ring[1], blocks)
+        return Launch(found.clusters * blocks, WORK_THREADS, found.ring[1], blocks)
 
     return launch
 
@@ -406,8 +404,6 @@ STREAM_K = Kernel(
         ),
         _step("edges", "x"),
         _step("early", "x"),
-        _step("early_128", "x"),
-        _step("low", "x"),
     ),
     inputs=lambda problem: (
         Array((problem.shape[0], problem.shape[2])),
