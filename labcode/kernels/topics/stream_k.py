@@ -402,8 +402,16 @@ STREAM_K = Kernel(
             "blocks that have a part of a tile add up some of it: no block adds alone, and no second kernel "
             "is needed.",
         ),
-        _step("edges", "x"),
-        _step("early", "x"),
+        _step(
+            "edges",
+            "Pairs of blocks for whole tiles, and what these leave, if few rows and columns, by a kernel whose "
+            "blocks start where the last wave leaves multiprocessors free.",
+        ),
+        _step(
+            "early",
+            "Split-K with tiles of 128 columns: half as many parts, so half the sums, and a ring of six or "
+            "nine stages. The second kernel's blocks start as the first's end.",
+        ),
     ),
     inputs=lambda problem: (
         Array((problem.shape[0], problem.shape[2])),
