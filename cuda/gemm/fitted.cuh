@@ -23,12 +23,6 @@ struct Piece {
     bool narrow;
 };
 
-// A ring whose stages hold one group's rows of A, for products that have no more.
-template <int N, int Stages>
-struct Low : Ring<N, Stages, 0> {
-    static constexpr int kStage = kBytesHalfA + N / kBox * kBytesBoxB, kBytes = Stages * kStage + 1024;
-};
-
 #ifdef LAB_WGMMA
 // The barriers of a ring.
 template <typename R, int kBlocks>
@@ -39,9 +33,8 @@ __device__ __forceinline__ void set_up_ring(rows::Barrier* full, rows::Barrier* 
     }
 }
 
-// Where B lies in a stage: behind two groups' rows of A, as many as the ring has room for; behind four of a tile of twice the rows.
-template <typename R>
-__device__ __forceinline__ constexpr int behind_a(bool tall) { return tall ? 2 * kBytesA : R::kStage - R::kBoxesB * kBytesBoxB; }
+// Where B lies in a stage: behind two groups' rows of A, or four of a tile of twice the rows.
+__device__ __forceinline__ constexpr int behind_a(bool tall) { return tall ? 2 * kBytesA : kBytesA; }
 
 // The producer's part of a piece. fetch_b(to, box, stage, barrier) asks for 64 columns of B.
 template <typename R, int kBlocks, typename FetchB>
@@ -54,7 +47,7 @@ __device__ __forceinline__ void fetch_piece(Turn<R::kStages>& turn, unsigned cha
         wait_for(&empty[turn.slot], turn.parity ^ 1);
         rows::expect(arrived, p.groups * kBytesHalfA + kBlocks * boxes * kBytesBoxB);
         for (int i = 0; i < p.groups; ++i) fetch_box<1>(stage + i * kBytesHalfA, map_a, s * kTileK, p.row0 + i * kGroupM, arrived);
-        unsigned char* const of_b = stage + behind_a<R>(p.groups > 2);
+        unsigned char* const of_b = stage + behind_a(p.groups > 2);
         for (int i = rank * boxes; i < (rank + 1) * boxes; ++i) fetch_b(of_b + i * kBytesBoxB, i, s, arrived);
     }
 }
@@ -84,10 +77,10 @@ __device__ __forceinline__ void multiply_piece(float (&sums)[R::kN / 2], Turn<R:
         products_begin();
         const unsigned char* const stage = stages + turn.slot * R::kStage;
         if constexpr (kN == 0) {
-            multiply_rows<kNarrow>(reinterpret_cast<float(&)[kNarrow / 2]>(sums[0]), stage, behind_a<R>(true), 2 * worker, s > p.first);
-            multiply_rows<kNarrow>(reinterpret_cast<float(&)[kNarrow / 2]>(sums[kNarrow / 2]), stage, behind_a<R>(true), 2 * worker + 1, s > p.first);
+            multiply_rows<kNarrow>(reinterpret_cast<float(&)[kNarrow / 2]>(sums[0]), stage, behind_a(true), 2 * worker, s > p.first);
+            multiply_rows<kNarrow>(reinterpret_cast<float(&)[kNarrow / 2]>(sums[kNarrow / 2]), stage, behind_a(true), 2 * worker + 1, s > p.first);
         } else {
-            multiply_rows<kN>(mine, stage, behind_a<R>(false), worker, s > p.first);
+            multiply_rows<kN>(mine, stage, behind_a(false), worker, s > p.first);
         }
         products_commit();
         if (s > p.first) {

@@ -9,6 +9,7 @@
 //     store       … rows leave through shared memory: whole boxes by the copy engine, where an expert ends by the threads
 //     fitted      … a tile of at most 64 rows, or 128 columns, fetches and multiplies no more than that
 //     queue       … tiles, no longer of one price, are drawn from a queue
+//     paired      … and narrow tiles that lie above each other are one of twice the rows
 #pragma once
 
 #include "fitted.cuh"
@@ -18,22 +19,19 @@ namespace gemm {
 
 constexpr int kMostExperts = 192;  // as many as there is shared memory for
 
-// Where a tile of this number lies. `order`: the experts as their tiles come; `first`: of each of these, the number of its first tile,
-// and behind them that of all tiles. `paired`: a last column of at most kNarrow is in tiles of twice the rows, at the end of each band.
+// Where a tile of this number lies. `first`: of each expert, the number of its first tile, and behind them that of all tiles. `paired`: a last column of at most kNarrow is in tiles of twice the rows, at the end of each band.
 struct Finder {
-    const unsigned char* order;
     const int *first, *ends;
-    int wide, paired, at;
-    __host__ __device__ constexpr Finder(const unsigned char* order_, const int* first_, const int* ends_, int wide_, int paired_)
-        : order(order_), first(first_), ends(ends_), wide(wide_), paired(paired_), at(0) {}
+    int wide, paired, expert;
+    __host__ __device__ constexpr Finder(const int* first_, const int* ends_, int wide_, int paired_)
+        : first(first_), ends(ends_), wide(wide_), paired(paired_), expert(0) {}
     static constexpr int kTall = 2 * kBand;
     __host__ __device__ static constexpr int count(int rows, int wide, int paired) { return parts(rows, kTileM) * wide + parts(rows, 2 * kTileM) * paired; }
-    __host__ __device__ constexpr int expert() const { return order[at]; }
-    __host__ __device__ constexpr int rows_before() const { return expert() == 0 ? 0 : ends[expert() - 1]; }
+    __host__ __device__ constexpr int rows_before() const { return expert == 0 ? 0 : ends[expert - 1]; }
     // Numbers only grow.
     __host__ __device__ constexpr Place find(int tile) {
-        while (first[at + 1] <= tile) ++at;
-        const int of = tile - first[at], down = parts(ends[expert()] - rows_before(), kTileM);
+        while (first[expert + 1] <= tile) ++expert;
+        const int of = tile - first[expert], down = parts(ends[expert] - rows_before(), kTileM);
         if (paired == 0) return place_of(of, down, wide, kTall);
         const int a_band = kTall * wide + kTall / 2, above = of / a_band * kTall, within = of % a_band;
         const int tall = down - above < kTall ? down - above : kTall;
@@ -45,13 +43,13 @@ struct Finder {
 #ifdef LAB_WGMMA
 template <bool kFitted>
 __device__ __forceinline__ Piece piece_at(const Finder& finder, Place at, int n, int width, int stages) {
-    const int row0 = finder.rows_before() + at.row * kTileM, column0 = at.column * width, left = finder.ends[finder.expert()] - row0;
+    const int row0 = finder.rows_before() + at.row * kTileM, column0 = at.column * width, left = finder.ends[finder.expert] - row0;
     const int most = at.column < finder.wide ? 2 : 4, groups = parts(left, kGroupM);
     return {row0, column0, 0, stages, !kFitted ? 2 : groups < most ? groups : most, kFitted && n - column0 <= kNarrow};
 }
 #endif
 
-template <typename R, bool kPersistent, bool kStore, bool kFitted, bool kQueue, bool kPaired, bool kSorted>
+template <typename R, bool kPersistent, bool kStore, bool kFitted, bool kQueue, bool kPaired>
 __global__ void __launch_bounds__(kWorkThreads, 1)
     grouped(const __grid_constant__ TensorMap map_tokens, const __grid_constant__ TensorMap map_weights, const __grid_constant__ TensorMap map_out,
             Bf16* __restrict__ out, const int* __restrict__ ends, unsigned* queue, int experts, int n, int k) {
@@ -59,7 +57,6 @@ __global__ void __launch_bounds__(kWorkThreads, 1)
     extern __shared__ unsigned char memory[];
     __shared__ rows::Barrier full[R::kStages], empty[R::kStages], told[2], heard[2];
     __shared__ int own_ends[kMostExperts], first[kMostExperts + 1], drawn[2];
-    __shared__ unsigned char order[kMostExperts];
     unsigned char* const stages = aligned(memory);
     const int paired = kPaired && n % R::kN > 0 && n % R::kN <= kNarrow ? 1 : 0, wide = parts(n, R::kN) - paired;
     const int depth = parts(k, kTileK), lane = threadIdx.x % 32, group = threadIdx.x / kGroupThreads, expert = threadIdx.x;
@@ -75,25 +72,14 @@ __global__ void __launch_bounds__(kWorkThreads, 1)
     }
     if (expert < experts) own_ends[expert] = ends[expert];
     __syncthreads();
-    const auto load = [&](int of) { return own_ends[of] - (of == 0 ? 0 : own_ends[of - 1]); };
-    if (expert < experts) {
-        int busier = expert;
-        if constexpr (kSorted) {
-            const int mine = load(expert);
-            busier = 0;
-            for (int i = 0; i < experts; ++i) busier += load(i) > mine || (load(i) == mine && i < expert);
-        }
-        order[busier] = static_cast<unsigned char>(expert);
-    }
-    __syncthreads();
     if (expert <= experts) {
         int before = 0;
-        for (int i = 0; i < expert; ++i) before += Finder::count(load(order[i]), wide, paired);
+        for (int i = 0; i < expert; ++i) before += Finder::count(own_ends[i] - (i == 0 ? 0 : own_ends[i - 1]), wide, paired);
         first[expert] = before;
     }
     __syncthreads();
     const int tiles = first[experts];
-    Finder finder(order, first, own_ends, wide, paired);
+    Finder finder(first, own_ends, wide, paired);
     if (group == 0) {
         give_registers<40>();
         if (threadIdx.x == 0) {
@@ -104,7 +90,7 @@ __global__ void __launch_bounds__(kWorkThreads, 1)
                 if constexpr (kQueue) ticket = draw(queue);  // not looked at until this tile is asked for: nobody waits for it
                 const Piece p = piece_at<kFitted>(finder, finder.find(tile), n, R::kN, depth);
                 fetch_piece<R, 1>(turn, stages, full, empty, map_tokens, p, 0, [&](void* to, int box, int s, rows::Barrier* arrived) {
-                    fetch_box(to, map_weights, p.column0 + box * kBox, s * kTileK, finder.expert(), arrived);
+                    fetch_box(to, map_weights, p.column0 + box * kBox, s * kTileK, finder.expert, arrived);
                 });
                 if constexpr (kQueue) {
                     if (ticket == tiles - 1) *queue = 0;  // the last one that anybody draws
@@ -130,14 +116,14 @@ __global__ void __launch_bounds__(kWorkThreads, 1)
             const Piece p = piece_at<kFitted>(finder, finder.find(tile), n, R::kN, depth);
             work_on<R, 1, kPaired>(sums, turn, stages, full, empty, p, worker);
             const bool tall = kPaired && p.groups > 2;
-            const int row0 = p.row0 + (tall ? 2 : 1) * worker * kGroupM, left = own_ends[finder.expert()] - row0;
+            const int row0 = p.row0 + (tall ? 2 : 1) * worker * kGroupM, left = own_ends[finder.expert] - row0;
             if constexpr (kStore) {
                 if (left > 0) {
                     write_sums<R>(sums, boxes, box, worker, map_out, out, n, row0, p.column0, left, n - p.column0, words, kGroupM, words, tall,
                                   [](int, float*) {});
                 }
             } else {
-                store_sums<R::kN>(sums, out, row0, p.column0, own_ends[finder.expert()], n, n);
+                store_sums<R::kN>(sums, out, row0, p.column0, own_ends[finder.expert], n, n);
             }
             if constexpr (kQueue) {
                 wait_for(&told[talk.slot], talk.parity);

@@ -197,7 +197,6 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
     __shared__ rows::Barrier full[R::kStages], empty[R::kStages];
     unsigned char* const stages = aligned(memory);
     const int rank = kBlocks == 1 ? 0 : rows::cluster_rank(), parts_of_line = gridDim.x / kBlocks, part = parts_of_line - 1 - blockIdx.x / kBlocks;
-    let_next_begin();
     if (threadIdx.x == 0) {
         prefetch_map(map_a);
         prefetch_map(map_b);
@@ -436,105 +435,6 @@ static __global__ void __launch_bounds__(kAddThreads) add_parts(const float* __r
         for (int i = 0; i < cuts; ++i) sum += sums_of[i * all + one];
         c[one / n * ldc + one % n] = __float2bfloat16_rn(sum);
     }
-}
-
-// What whole tiles leave of C where that is few rows or columns: row `rows` and those below, at most kFewRows; column `columns` and those
-// right of it, at most kFew. It is reading that takes the time: all of B for the rows, all of A for the columns. Blocks that start early take the
-// places that the tiles' last wave leaves empty; the last one of them ends after the tiles.
-constexpr int kFew = 8, kFewRows = 2, kFewThreads = 256, kFewSide = 32, kFewWarps = kFewThreads / 32;
-__device__ __forceinline__ void wide_of(float (&x)[8], uint4 of) {
-    const unsigned words[4] = {of.x, of.y, of.z, of.w};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) x[2 * i] = __uint_as_float(words[i] << 16), x[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000u);
-}
-static __global__ void __launch_bounds__(kFewThreads, 2) few(const Bf16* __restrict__ a, const Bf16* __restrict__ b, Bf16* __restrict__ c, int m, int n, int k,
-                                                              int lda, int ldb, int ldc, int rows, int columns) {
-    __shared__ float sums_of[kFewWarps][kFew][kFewSide];
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, of_columns = columns < n ? parts(m, kFewSide) : 0, block = static_cast<int>(blockIdx.x);
-    if (block < of_columns) {  // kFewSide rows, all columns that are left; a warp has every kFewWarps-th 64 of k, 16 of them in a lane
-        const int row0 = block * kFewSide, g = lane / 4, column = columns + g;
-        float sums[kFewSide / 16][4] = {};
-#pragma unroll 2
-        for (int k0 = 64 * warp + 16 * (lane % 4); k0 - 16 * (lane % 4) < k; k0 += 64 * kFewWarps) {
-            uint4 of_a[kFewSide / 8][2] = {};
-            unsigned short of_b[16];
-#pragma unroll
-            for (int i = 0; i < kFewSide / 8; ++i) {
-#pragma unroll
-                for (int j = 0; j < 2; ++j) {
-                    if (row0 + 8 * i + g < m && k0 + 8 * j < k) of_a[i][j] = __ldg(reinterpret_cast<const uint4*>(a + static_cast<Size>(row0 + 8 * i + g) * lda + k0 + 8 * j));
-                }
-            }
-#pragma unroll
-            for (int j = 0; j < 16; ++j) of_b[j] = column < n && k0 + j < k ? __ldg(reinterpret_cast<const unsigned short*>(b) + static_cast<Size>(k0 + j) * ldb + column) : 0;
-#pragma unroll
-            for (int step = 0; step < 4; ++step) {  // in whatever order of k, as long as both have the same
-                const unsigned b0 = of_b[4 * step] | of_b[4 * step + 1] << 16, b1 = of_b[4 * step + 2] | of_b[4 * step + 3] << 16;
-#pragma unroll
-                for (int i = 0; i < kFewSide / 16; ++i) {
-                    const uint4 low = of_a[2 * i][step / 2], high = of_a[2 * i + 1][step / 2];
-                    const unsigned four[4] = {step % 2 ? low.z : low.x, step % 2 ? high.z : high.x, step % 2 ? low.w : low.y, step % 2 ? high.w : high.y};
-                    multiply_add<Bf16>(sums[i], four, b0, b1);
-                }
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < kFewSide / 16; ++i) {
-#pragma unroll
-            for (int j = 0; j < 4; ++j) sums_of[warp][lane % 4 * 2 + j % 2][16 * i + j / 2 * 8 + g] = sums[i][j];
-        }
-        __syncthreads();
-        const int right = threadIdx.x % kFew, down = threadIdx.x / kFew;
-        if (row0 + down < m && columns + right < n) {
-            float sum = 0;
-            for (int i = 0; i < kFewWarps; ++i) sum += sums_of[i][right][down];
-            c[static_cast<Size>(row0 + down) * ldc + columns + right] = __float2bfloat16_rn(sum);
-        }
-    } else {  // kFewSide columns, all rows that are left; four lanes have a row of B, eight columns each
-        const int column0 = (block - of_columns) * kFewSide, column = column0 + 8 * (lane % 4), down = m - rows;
-        constexpr int kAhead = 12;  // rows of B that a thread asks for at once
-        float sums[kFewRows][8] = {};
-#pragma unroll 1
-        for (int at = 8 * warp + lane / 4; at < k; at += 8 * kFewWarps * kAhead) {
-            uint4 of_b[kAhead] = {};
-            float of_a[kAhead][kFewRows] = {};
-#pragma unroll
-            for (int s = 0; s < kAhead; ++s) {
-                const int row = at + 8 * kFewWarps * s;
-                if (row >= k) continue;
-                of_b[s] = __ldg(reinterpret_cast<const uint4*>(b + static_cast<Size>(row) * ldb + column));
-#pragma unroll
-                for (int i = 0; i < kFewRows; ++i) of_a[s][i] = i < down ? __bfloat162float(a[static_cast<Size>(rows + i) * lda + row]) : 0.0f;
-            }
-#pragma unroll
-            for (int s = 0; s < kAhead; ++s) {
-                float wide[8];
-                wide_of(wide, of_b[s]);
-#pragma unroll
-                for (int i = 0; i < kFewRows; ++i) {
-#pragma unroll
-                    for (int j = 0; j < 8; ++j) sums[i][j] += of_a[s][i] * wide[j];
-                }
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < kFewRows; ++i) {
-#pragma unroll
-            for (int j = 0; j < 8; ++j) {
-                float sum = sums[i][j];
-                for (int apart = 4; apart < 32; apart *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, apart);
-                if (lane < 4) sums_of[warp][i][8 * lane + j] = sum;
-            }
-        }
-        __syncthreads();
-        const int right = threadIdx.x % kFewSide, row = threadIdx.x / kFewSide;
-        if (row < down) {
-            float sum = 0;
-            for (int i = 0; i < kFewWarps; ++i) sum += sums_of[i][row][right];
-            c[static_cast<Size>(rows + row) * ldc + column0 + right] = __float2bfloat16_rn(sum);
-        }
-    }
-    if (block == static_cast<int>(gridDim.x) - 1) await_kernel_before();
 }
 
 // Two matrices, rows without gaps, to where each row starts on 16 bytes: `pitch` elements apart, a multiple of 8, zeros between.

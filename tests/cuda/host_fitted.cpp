@@ -23,25 +23,6 @@ inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return
 
 namespace lab {
 namespace gemm {
-inline float __uint_as_float(unsigned bits) {
-    float x;
-    std::memcpy(&x, &bits, sizeof x);
-    return x;
-}
-template <typename T>
-T __ldg(const T* at) {
-    if (reinterpret_cast<Size>(at) % sizeof(T) != 0) std::printf("a read of %zu bytes is not aligned\n", sizeof(T)), std::exit(1);
-    return *at;
-}
-inline float __shfl_xor_sync(unsigned, float x, int lanes) {
-    static float of[1024];
-    const unsigned thread = fibers::thread();
-    of[thread] = x;
-    warp_meet();
-    const float other = of[thread ^ static_cast<unsigned>(lanes)];
-    warp_meet();
-    return other;
-}
 // What blocks tell each other: those that are waited for have run.
 static bool deaf;  // nobody waits for what others have
 inline void put_sums(float4* to, const float* sums) { *to = {sums[0], sums[1], sums[2], sums[3]}; }
@@ -240,27 +221,6 @@ void second_pass(Sides s, int cuts) {
     });
 }
 
-// Whole tiles leave few rows and columns: nothing but those may be written.
-void few_left(Sides s, int rows, int columns, int ldc) {
-    if (wrong != 0 && left_out >= 0) return;
-    const int lda = parts(s.k, 8) * 8, ldb = parts(s.n, 8) * 8;
-    const Size of_c = static_cast<Size>(s.m - 1) * ldc + s.n;
-    Array a(static_cast<Size>(s.m) * lda, 0), b(static_cast<Size>(s.k) * ldb, 0), c(of_c, 0);
-    a.fill(static_cast<Size>(s.m) * lda, false), b.fill(static_cast<Size>(s.k) * ldb, false), c.fill(of_c, true);
-    const auto of_tiles = [&](int row, int column) { return static_cast<float>(row - column); };
-    for (int r = 0; r < rows; ++r) {
-        for (int i = 0; i < columns; ++i) c.at[static_cast<Size>(r) * ldc + i] = __float2bfloat16_rn(of_tiles(r, i));
-    }
-    const unsigned blocks = (columns < s.n ? over(s.m, kFewSide) : 0) + (rows < s.m ? over(columns, kFewSide) : 0);
-    launch(blocks, kFewThreads, 1, [&] { few(a.at, b.at, c.at, s.m, s.n, s.k, lda, ldb, ldc, rows, columns); }, "few");
-    compare("few", c.at, s.m, s.n, ldc, [&](int row, int column) {
-        if (row < rows && column < columns) return of_tiles(row, column);
-        float sum = 0;
-        for (int k = 0; k < s.k; ++k) sum += __bfloat162float(a.at[static_cast<Size>(row) * lda + k]) * __bfloat162float(b.at[static_cast<Size>(k) * ldb + column]);
-        return sum;
-    });
-}
-
 void by_clusters(Sides s) {
     if (wrong != 0 && left_out >= 0) return;
     Array a(static_cast<Size>(s.m) * s.k, 0), b(static_cast<Size>(s.k) * s.n, 0), c(static_cast<Size>(s.m) * s.n, 0);
@@ -288,7 +248,7 @@ void packing(int rows_a, int columns_a, int rows_b, int columns_b, int late) {
     compare("pack, second", to_b.at, rows_b, pitch_b, pitch_b, [&](int r, int i) { return at(b.at, columns_b, r, i); });
 }
 
-template <typename R, bool kPersistent, bool kStore, bool kFitted, bool kQueue, bool kPaired = false, bool kSorted = false>
+template <typename R, bool kPersistent, bool kStore, bool kFitted, bool kQueue, bool kPaired = false>
 void experts(const char* name, const std::vector<int>& loads, int n, int k, int late) {
     if (wrong != 0 && left_out >= 0) return;
     std::vector<int> ends;
@@ -301,7 +261,7 @@ void experts(const char* name, const std::vector<int>& loads, int n, int k, int 
     const unsigned most = (tokens / kTileM + count) * over(n, R::kN);
     unsigned queue = 0;
     launch(kPersistent ? std::min(2u, most) : most, kWorkThreads, 1,
-           [&] { grouped<R, kPersistent, kStore, kFitted, kQueue, kPaired, kSorted>(map_x, map_w, map_y, y.at, ends.data(), &queue, count, n, k); }, name);
+           [&] { grouped<R, kPersistent, kStore, kFitted, kQueue, kPaired>(map_x, map_w, map_y, y.at, ends.data(), &queue, count, n, k); }, name);
     compare(name, y.at, tokens, n, n, [&](int row, int column) {
         const int expert = static_cast<int>(std::upper_bound(ends.begin(), ends.end(), row) - ends.begin());
         float sum = 0;
@@ -318,7 +278,6 @@ void all_grouped(const std::vector<int>& loads, int n, int k) {
     experts<Wide, true, true, true, false>("fitted", loads, n, k, 0);
     experts<Wide, true, true, true, true>("queue", loads, n, k, 0);
     experts<Wide, true, true, true, true, true>("paired", loads, n, k, 0);
-    experts<Wide, true, true, true, true, true, true>("sorted", loads, n, k, 0);
 }
 
 }  // namespace
@@ -349,12 +308,11 @@ int main(int count, char** words) {
         together<Wide, true>({70, 264, 264}, 4, 0);     // nothing but parts, two tiles of them
         together<Wide, false>({257, 129, 200}, 2, 2);
     }
-    if (asked("second")) second_pass({70, 264, 456}, 3), second_pass({16, 8, 64}, 1), second_pass<Low<128, 9>>({50, 136, 712}, 2);
-    if (asked("few")) few_left({257, 264, 712}, 256, 256, 264), few_left({40, 259, 67}, 40, 256, 259), few_left({258, 256, 40}, 256, 256, 256);
+    if (asked("second")) second_pass({70, 264, 456}, 3), second_pass({16, 8, 64}, 1), second_pass<Ring<128, 6, 0>>({70, 136, 712}, 2);
     if (asked("cluster")) by_clusters({130, 264, 840}), by_clusters({16, 8, 1000});
     if (asked("grouped")) {
         all_grouped({0, 1, 130, 0, 65}, 264, 136);
-        if (part.empty()) experts<Wide, true, true, true, true, true, true>("sorted", {70, 0, 330, 200, 256}, 320, 136, 0);
+        if (part.empty()) experts<Wide, true, true, true, true, true>("paired", {70, 0, 330, 200, 256}, 320, 136, 0);
         if (part.empty()) all_grouped({64, 200}, 128, 72), all_grouped({0, 0, 1}, 8, 8);
     }
     return wrong != 0;

@@ -35,13 +35,12 @@ _OF = {
 TALL, HALF, WIDE, NARROW, DEPTH = _OF["kTileM"], _OF["kGroupM"], 256, _OF["kNarrow"], _OF["kBox"]
 MOST_EXPERTS, WORK_THREADS = _OF["kMostExperts"], 3 * _OF["kGroupThreads"]
 STEPS: Mapping[str, tuple[str, bool]] = {  # template arguments; whether blocks stay
-    "by_expert": ("Deep, false, false, false, false, false, false", False),
-    "persistent": ("Deep, true, false, false, false, false, false", True),
-    "store": ("Wide, true, true, false, false, false, false", True),
-    "fitted": ("Wide, true, true, true, false, false, false", True),
-    "queue": ("Wide, true, true, true, true, false, false", True),
-    "paired": ("Wide, true, true, true, true, true, false", True),
-    "sorted": ("Wide, true, true, true, true, true, true", True),
+    "by_expert": ("Deep, false, false, false, false, false", False),
+    "persistent": ("Deep, true, false, false, false, false", True),
+    "store": ("Wide, true, true, false, false, false", True),
+    "fitted": ("Wide, true, true, true, false, false", True),
+    "queue": ("Wide, true, true, true, true, false", True),
+    "paired": ("Wide, true, true, true, true, true", True),
 }
 
 
@@ -162,11 +161,6 @@ GROUPED = Kernel(
             0.865,
             "A last column of at most 128 is taken in tiles of 256 rows and 128 columns: as many products as "
             "in any other tile, for as many bytes.",
-        ),
-        _step(
-            "sorted",
-            0.875,
-            "The busiest expert's tiles first, so that the last ones drawn are the cheap ones of small loads.",
         ),
     ),
     inputs=lambda problem: (

@@ -112,7 +112,6 @@ FULL, THIN, LITTLE = _OF["kCostFull"], _OF["kCostThin"], _OF["kCostLittle"]
 WORK_THREADS = 3 * _OF["kGroupThreads"]
 PACK_THREADS, ADD_THREADS = _OF["kPackThreads"], _OF["kAddThreads"]
 PITCH = 64  # elements: packed rows start where lines of memory do
-FEW, FEW_ROWS, FEW_THREADS, FEW_SIDE = (_OF[name] for name in ("kFew", "kFewRows", "kFewThreads", "kFewSide"))
 MOST_CUTS = 8
 HANDING = 12  # stages: about what it takes to write a tile of sums, to wait for the others' and to add up
 CLUSTERS = (1, 2, 4, 8)
@@ -131,7 +130,6 @@ class Way:
     blocks: int = 1  # of a cluster, above each other
     wide: int = WIDE  # columns of a tile
     early: bool = False  # the second kernel's blocks start as the first's end
-    few: bool = False  # a second kernel has what whole tiles leave, if few rows or columns
 
 
 WAYS: Mapping[str, Way] = {
@@ -143,7 +141,6 @@ WAYS: Mapping[str, Way] = {
     "pair": Way("none", blocks=2),
     "both": Way("rest", blocks=2),
     "joint": Way("joint"),
-    "edges": Way("none", blocks=2, few=True),
     "early": Way("parts", wide=NARROW, early=True),
 }
 
@@ -164,16 +161,11 @@ class Plan:
     @property
     def ring(self) -> tuple[str, int]:
         """The ring of tiles as the header calls it, and its bytes: as many stages as there is room for."""
-        wide, tall = self.way.wide, TALL
-        if self.way.early:
-            name, stages, boxes = ("Low<{wide}, 9>", 9, 0) if self.m <= HALF else ("Ring<{wide}, 6, 0>", 6, 0)
-            tall = HALF if self.m <= HALF else TALL
-        elif self.way.cut in ("parts", "cluster"):
-            name, stages, boxes = "Deep", 4, 0
+        if self.way.wide < WIDE:
+            name, stages, boxes = f"Ring<{self.way.wide}, 6, 0>", 6, 0
         else:
-            name, stages, boxes = "Wide", 4, 2
-        size = stages * (tall + wide) * DEPTH * 2 + 2 * boxes * HALF * 128 + 1024
-        return name.format(wide=wide), size
+            name, stages, boxes = ("Deep", 4, 0) if self.way.cut in ("parts", "cluster") else ("Wide", 4, 2)
+        return name, stages * (TALL + self.way.wide) * DEPTH * 2 + 2 * boxes * HALF * 128 + 1024
 
     @property
     def tall(self) -> int:
@@ -309,11 +301,6 @@ def plan(name: str, shape: tuple[int, ...], sm_count: int) -> Plan:
     """How a step deals the tiles of (m, n, k)."""
     m, n, k = shape
     way = WAYS[name]
-    if way.few:
-        m, n = (
-            side - side % tile if tile < side and side % tile <= few else side
-            for side, tile, few in ((m, way.blocks * TALL, FEW_ROWS), (n, way.wide, FEW))
-        )
     return Plan(way, m, n, k, MULTIPROCESSORS if way.cut == "cluster" else sm_count)
 
 
@@ -403,14 +390,9 @@ STREAM_K = Kernel(
             "is needed.",
         ),
         _step(
-            "edges",
-            "Pairs of blocks for whole tiles, and what these leave, if few rows and columns, by a kernel whose "
-            "blocks start where the last wave leaves multiprocessors free.",
-        ),
-        _step(
             "early",
-            "Split-K with tiles of 128 columns: half as many parts, so half the sums, and a ring of six or "
-            "nine stages. The second kernel's blocks start as the first's end.",
+            "Split-K with tiles of 128 columns: half as many parts, so half the sums, and a ring of six "
+            "stages. The second kernel's blocks start as the first's end.",
         ),
     ),
     inputs=lambda problem: (

@@ -67,8 +67,16 @@ def call_of(torch: Any, name: str, given: Operands, gpu: Gpu) -> products.Call:
         second = [mapped.pointer(sums), mapped.pointer(given.c), *whole]
         calls = [
             mapped.bind(topic.HEADER, entry(step, problem), sizes, arguments, (a, b, sums)),
-            bind_early(topic.HEADER, f"{topic.NAMESPACE}::add_parts", ceil(m * n / (4 * topic.ADD_THREADS)), topic.ADD_THREADS, second, (sums, given.c)) if plan.way.early else
-            mapped.bind(topic.HEADER, f"{topic.NAMESPACE}::add_parts", threads, second, (sums, given.c)),
+            bind_early(
+                topic.HEADER,
+                f"{topic.NAMESPACE}::add_parts",
+                ceil(m * n / (4 * topic.ADD_THREADS)),
+                topic.ADD_THREADS,
+                second,
+                (sums, given.c),
+            )
+            if plan.way.early
+            else mapped.bind(topic.HEADER, f"{topic.NAMESPACE}::add_parts", threads, second, (sums, given.c)),
         ]
     elif plan.way.cut == "cluster":
         arguments = [*maps, fields, mapped.pointer(given.c), ctypes.c_int(n)]
@@ -83,12 +91,6 @@ def call_of(torch: Any, name: str, given: Operands, gpu: Gpu) -> products.Call:
         arguments += [ctypes.c_int(plan.cuts)] if plan.way.cut == "joint" else []
         keep = (a, b, given.c, sums, flags)
         calls = [mapped.bind(topic.HEADER, entry(step, problem), sizes, arguments, keep)]
-    if (plan.m, plan.n) != (m, n):
-        blocks = (ceil(m / topic.FEW_SIDE) if plan.n < n else 0) + (plan.n // topic.FEW_SIDE if plan.m < m else 0)
-        arguments = [*(mapped.pointer(x) for x in (a, b, given.c)), *(ctypes.c_int(x) for x in (m, n, k))]
-        arguments += [ctypes.c_int(x) for x in (a.shape[1], b.shape[1], n, plan.m, plan.n)]
-        name = f"{topic.NAMESPACE}::few"
-        calls.append(bind_early(topic.HEADER, name, blocks, topic.FEW_THREADS, arguments, (a, b, given.c)))
     calls = [*packing, *calls]
     if len(calls) == 1:
         return calls[0]
