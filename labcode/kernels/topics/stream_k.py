@@ -77,6 +77,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "pair": 0.4,
         "both": 0.7,
         "joint": 0.95,
+        "early": 0.95,
     },
     "thin_64": {
         "whole": 0.15,
@@ -87,6 +88,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "pair": 0.4,
         "both": 0.7,
         "joint": 0.95,
+        "early": 0.95,
     },
     "thin_128": {
         "whole": 0.15,
@@ -97,6 +99,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "pair": 0.3,
         "both": 0.6,
         "joint": 0.95,
+        "early": 0.95,
     },
 }
 
@@ -337,7 +340,7 @@ def _step(name: str, reason: str, helped: bool = True) -> Step:
         _entry(name),
         _launch(name),
         min_cc=90,
-        predicted=PREDICTED["odd"].get(name, 0.9),
+        predicted=PREDICTED["odd"].get(name),
         helped=helped,
         unfit=lambda problem: f"takes tensor maps; {PROGRAM} makes them, checks and times this step",
     )
