@@ -16,7 +16,8 @@ namespace gemm {
 constexpr int kNarrow = 128;                  // columns of a tile that is less wide than the others
 constexpr int kBytesHalfA = kGroupM * kBoxRow;  // of A, a group's rows
 
-// A run of stages of a tile, for one block: `groups` of 64 rows are there, and `narrow`: at most kNarrow columns of more.
+// A run of stages of a tile, for one block: `groups` of 64 rows are there, and `narrow`: at most kNarrow columns of more. Where groups
+// are more than two, the tile is one of kNarrow columns and twice the rows: two groups of rows for each worker.
 struct Piece {
     int row0, column0, first, last, groups;
     bool narrow;
@@ -32,6 +33,9 @@ __device__ __forceinline__ void set_up_ring(rows::Barrier* full, rows::Barrier* 
     }
 }
 
+// Where B lies in a stage: behind two groups' rows of A, or four of a tile of twice the rows.
+__device__ __forceinline__ constexpr int behind_a(bool tall) { return tall ? 2 * kBytesA : kBytesA; }
+
 // The producer's part of a piece. fetch_b(to, box, stage, barrier) asks for 64 columns of B.
 template <typename R, int kBlocks, typename FetchB>
 __device__ __forceinline__ void fetch_piece(Turn<R::kStages>& turn, unsigned char* stages, rows::Barrier* full, rows::Barrier* empty, const TensorMap& map_a,
@@ -43,11 +47,20 @@ __device__ __forceinline__ void fetch_piece(Turn<R::kStages>& turn, unsigned cha
         wait_for(&empty[turn.slot], turn.parity ^ 1);
         rows::expect(arrived, p.groups * kBytesHalfA + kBlocks * boxes * kBytesBoxB);
         for (int i = 0; i < p.groups; ++i) fetch_box<1>(stage + i * kBytesHalfA, map_a, s * kTileK, p.row0 + i * kGroupM, arrived);
-        for (int i = rank * boxes; i < (rank + 1) * boxes; ++i) fetch_b(stage + kBytesA + i * kBytesBoxB, i, s, arrived);
+        unsigned char* const of_b = stage + behind_a(p.groups > 2);
+        for (int i = rank * boxes; i < (rank + 1) * boxes; ++i) fetch_b(of_b + i * kBytesBoxB, i, s, arrived);
     }
 }
 
-// A consumer's part: its 64 rows of the sums over the stages of a piece, in the first kN / 2 of `sums`.
+// The multiplications of one stage: a group's rows of A with kN columns of B, which begins at `of_b`.
+template <int kN>
+__device__ __forceinline__ void multiply_rows(float (&sums)[kN / 2], const unsigned char* stage, int of_b, int group, bool adds) {
+    const Size a = descriptor_a(rows::shared_address(stage) + group * kBytesHalfA), b = descriptor_b(rows::shared_address(stage) + of_b);
+#pragma unroll
+    for (int i = 0; i < kTileK / 16; ++i) multiply<kN>(sums, a + i * kStepA, b + i * kStepB, adds || i > 0);
+}
+
+// A consumer's part: its rows of the sums over the stages of a piece, in the first kN / 2 of `sums`; of twice the rows (kN 0), in all.
 template <typename R, int kBlocks, int kN>
 __device__ __forceinline__ void multiply_piece(float (&sums)[R::kN / 2], Turn<R::kStages>& turn, const unsigned char* stages, rows::Barrier* full,
                                                rows::Barrier* empty, const Piece& p, int worker) {
@@ -55,12 +68,20 @@ __device__ __forceinline__ void multiply_piece(float (&sums)[R::kN / 2], Turn<R:
     const auto give_back = [&](int slot) {
         if (lane < kBlocks) arrive_in(own + lane, &empty[slot]);
     };
-    float(&mine)[kN / 2] = reinterpret_cast<float(&)[kN / 2]>(sums);
+    constexpr int kMine = kN == 0 ? R::kN / 2 : kN / 2;
+    float(&mine)[kMine] = reinterpret_cast<float(&)[kMine]>(sums);
     int before = 0;
+#pragma unroll 1
     for (int s = p.first; s < p.last; ++s, turn.next()) {
         wait_for(&full[turn.slot], turn.parity);
         products_begin();
-        multiply_stage<kN>(mine, stages + turn.slot * R::kStage, worker, s > p.first);
+        const unsigned char* const stage = stages + turn.slot * R::kStage;
+        if constexpr (kN == 0) {
+            multiply_rows<kNarrow>(reinterpret_cast<float(&)[kNarrow / 2]>(sums[0]), stage, behind_a(true), 2 * worker, s > p.first);
+            multiply_rows<kNarrow>(reinterpret_cast<float(&)[kNarrow / 2]>(sums[kNarrow / 2]), stage, behind_a(true), 2 * worker + 1, s > p.first);
+        } else {
+            multiply_rows<kN>(mine, stage, behind_a(false), worker, s > p.first);
+        }
         products_commit();
         if (s > p.first) {
             products_wait<1>();
@@ -84,10 +105,11 @@ __device__ __forceinline__ void skip_piece(Turn<R::kStages>& turn, rows::Barrier
 }
 
 // Whichever of them a piece needs.
-template <typename R, int kBlocks>
+template <typename R, int kBlocks, bool kTall = false>
 __device__ __forceinline__ void work_on(float (&sums)[R::kN / 2], Turn<R::kStages>& turn, const unsigned char* stages, rows::Barrier* full,
                                         rows::Barrier* empty, const Piece& p, int worker) {
-    if (worker >= p.groups) skip_piece<R, kBlocks>(turn, full, empty, p);
+    if (kTall && p.groups > 2) multiply_piece<R, kBlocks, 0>(sums, turn, stages, full, empty, p, worker);
+    else if (worker >= p.groups) skip_piece<R, kBlocks>(turn, full, empty, p);
     else if (R::kN > kNarrow && p.narrow) multiply_piece<R, kBlocks, kNarrow>(sums, turn, stages, full, empty, p, worker);
     else multiply_piece<R, kBlocks, R::kN>(sums, turn, stages, full, empty, p, worker);
 }
@@ -113,31 +135,32 @@ __device__ __forceinline__ void write_part(const unsigned char* box, Bf16* c, in
 }
 
 // A group's sums to C, box by box: `rows_left` and `columns_left` may be written from (row0, column0) on. By the copy engine, where
-// `engine` says that it can reach C and that no row beyond `rows_left` is C's; it leaves out what lies beyond C's sides.
-// add(i, of_box) may add something to the 32 sums that a thread has of box i.
+// `engine` says that it can reach C and there are `least` rows: it leaves out what lies beyond C's sides, and nothing else. `tall`: of
+// four boxes two lie below the others. add(i, of_box) may add something to the 32 sums that a thread has of box i.
 template <typename R, typename Add>
 __device__ __forceinline__ void write_sums(const float* sums, unsigned char* boxes, int& box, int worker, const TensorMap& map_c, Bf16* c, int ldc, int row0,
-                                           int column0, int rows_left, int columns_left, bool engine, bool words, const Add& add) {
+                                           int column0, int rows_left, int columns_left, bool engine, int least, bool words, bool tall, const Add& add) {
     const bool asks = threadIdx.x % kGroupThreads == 0;
 #pragma unroll
     for (int i = 0; i < R::kBoxesB; ++i) {
-        const int wide = columns_left - i * kBox;
-        if (wide > 0) {
+        const int right = (tall ? i % 2 : i) * kBox, down = tall ? i / 2 * kGroupM : 0, wide = columns_left - right, high = rows_left - down;
+        if (wide > 0 && high > 0) {
             float of_box[kBox / 2];
 #pragma unroll
             for (int j = 0; j < kBox / 2; ++j) of_box[j] = sums[i * (kBox / 2) + j];
             add(i, of_box);
-            if (asks && engine) boxes_wait<R::kBoxes - 1, false>();  // the box to be filled has been read
-            if (asks && !engine) boxes_wait<0, false>();             // … and so have all, for this one will not be counted
+            const bool by_engine = engine && high >= least;
+            if (asks && by_engine) boxes_wait<R::kBoxes - 1, false>();  // the box to be filled has been read
+            if (asks && !by_engine) boxes_wait<0, false>();             // … and so have all, for this one will not be counted
             group_sync(worker);
             unsigned char* const at = boxes + box * R::kOut;
             pack_box(of_box, at);
-            if (engine) publish_writes();
+            if (by_engine) publish_writes();
             group_sync(worker);
-            if (!engine) {
-                write_part(at, c + static_cast<Size>(row0) * ldc + column0 + i * kBox, ldc, rows_left < kGroupM ? rows_left : kGroupM, wide < kBox ? wide : kBox, words);
+            if (!by_engine) {
+                write_part(at, c + static_cast<Size>(row0 + down) * ldc + column0 + right, ldc, high < kGroupM ? high : kGroupM, wide < kBox ? wide : kBox, words);
             } else if (asks) {
-                write_box(map_c, column0 + i * kBox, row0, at);
+                write_box(map_c, column0 + right, row0 + down, at);
             }
             box = box + 1 == R::kBoxes ? 0 : box + 1;
         }

@@ -129,6 +129,19 @@ struct Cuts {
     }
 };
 
+// The next kernel of the stream, where it was launched so, may take the places that blocks leave before all of them have ended; and it
+// waits for their writes. Without such a launch, both do nothing.
+__device__ __forceinline__ void let_next_begin() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void await_kernel_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 #ifdef LAB_WGMMA
 template <typename R, int kBlocks>
 __device__ __forceinline__ Piece piece_of(const Tiles& t, const Run& run, int rank) {
@@ -214,8 +227,8 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
             for (; Line::begin(t, whole, until, parts_of_line) < end; ++until) hear(flags + where(until));
         }
         const int row0 = p.row0 + worker * kGroupM;
-        write_sums<R>(sums, stages + R::kStages * R::kStage + worker * R::kBoxes * R::kOut, box, worker, map_c, c, ldc, row0, p.column0, t.m - row0, t.n - p.column0, kEngine,
-                      false, [&](int i, float* of_box) {
+        write_sums<R>(sums, stages + R::kStages * R::kStage + worker * R::kBoxes * R::kOut, box, worker, map_c, c, ldc, row0, p.column0, t.m - row0, t.n - p.column0, kEngine, 1,
+                      false, false, [&](int i, float* of_box) {
                           for (int of = part + 1; of < until; ++of) {
                               const float4* const from = sums_of + (where(of) * kFours + i * (kBox / 8)) * 32 + lane;
 #pragma unroll
@@ -304,8 +317,8 @@ __global__ void __launch_bounds__(kWorkThreads, 1)
             return;
         }
         const int row0 = p.row0 + worker * kGroupM;
-        write_sums<R>(sums, stages + R::kStages * R::kStage + worker * R::kBoxes * R::kOut, box, worker, map_c, c, ldc, row0, p.column0, t.m - row0, t.n - p.column0, kEngine,
-                      false, [](int, float*) {});
+        write_sums<R>(sums, stages + R::kStages * R::kStage + worker * R::kBoxes * R::kOut, box, worker, map_c, c, ldc, row0, p.column0, t.m - row0, t.n - p.column0, kEngine, 1,
+                      false, false, [](int, float*) {});
     }, [&] { add_up<R>(t, c, sums_of, counters, ldc, whole, cuts); });
 #endif
 }
@@ -318,6 +331,7 @@ __global__ void __launch_bounds__(kWorkThreads, 1)
     extern __shared__ unsigned char memory[];
     __shared__ rows::Barrier full[R::kStages], empty[R::kStages];
     unsigned char* const stages = aligned(memory);
+    let_next_begin();
     if (threadIdx.x == 0) {
         prefetch_map(map_a);
         prefetch_map(map_b);
@@ -403,6 +417,7 @@ __global__ void LAB_CLUSTER(kCuts) __launch_bounds__(kWorkThreads, 1)
 constexpr int kAddThreads = 256;
 static __global__ void __launch_bounds__(kAddThreads) add_parts(const float* __restrict__ sums_of, Bf16* __restrict__ c, int m, int n, int ldc, int cuts) {
     const Size all = static_cast<Size>(m) * n, at = static_cast<Size>(blockIdx.x) * kAddThreads + threadIdx.x;
+    await_kernel_before();
     if (n % 4 == 0 && ldc % 4 == 0 && reinterpret_cast<Size>(c) % 8 == 0) {
         if (4 * at >= all) return;
         float sums[4] = {};

@@ -204,14 +204,15 @@ void together(Sides s, unsigned blocks, int whole) {
     for (const unsigned counter : counters) expect(counter == 0, "counters are as they were");
 }
 
+template <typename R = Deep>
 void second_pass(Sides s, int cuts) {
     if (wrong != 0 && left_out >= 0) return;
     Array a(static_cast<Size>(s.m) * s.k, 0), b(static_cast<Size>(s.k) * s.n, 0), c(static_cast<Size>(s.m) * s.n, 0);
     a.fill(static_cast<Size>(s.m) * s.k, false), b.fill(static_cast<Size>(s.k) * s.n, false), c.fill(static_cast<Size>(s.m) * s.n, true);
     const TensorMap map_a{a.at, s.m, s.k, s.k, kGroupM}, map_b{b.at, s.k, s.n, s.n, kTileK};
-    const Tiles t(s.m, s.n, s.k, kTileM, Deep::kN);
+    const Tiles t(s.m, s.n, s.k, kTileM, R::kN);
     std::vector<float> sums(static_cast<Size>(s.m) * s.n * cuts, NAN);
-    launch(2, kWorkThreads, 1, [&] { split<Deep>(map_a, map_b, t, sums.data(), cuts); }, "split");
+    launch(2, kWorkThreads, 1, [&] { split<R>(map_a, map_b, t, sums.data(), cuts); }, "split");
     launch(over(s.m * s.n, 4 * kAddThreads), kAddThreads, 1, [&] { add_parts(sums.data(), c.at, s.m, s.n, s.n, cuts); }, "add_parts");
     compare("split", c.at, s.m, s.n, s.n, [&](int row, int column) {
         float sum = 0;
@@ -247,7 +248,7 @@ void packing(int rows_a, int columns_a, int rows_b, int columns_b, int late) {
     compare("pack, second", to_b.at, rows_b, pitch_b, pitch_b, [&](int r, int i) { return at(b.at, columns_b, r, i); });
 }
 
-template <typename R, bool kPersistent, bool kStore, bool kFitted, bool kQueue>
+template <typename R, bool kPersistent, bool kStore, bool kFitted, bool kQueue, bool kPaired = false>
 void experts(const char* name, const std::vector<int>& loads, int n, int k, int late) {
     if (wrong != 0 && left_out >= 0) return;
     std::vector<int> ends;
@@ -260,7 +261,7 @@ void experts(const char* name, const std::vector<int>& loads, int n, int k, int 
     const unsigned most = (tokens / kTileM + count) * over(n, R::kN);
     unsigned queue = 0;
     launch(kPersistent ? std::min(2u, most) : most, kWorkThreads, 1,
-           [&] { grouped<R, kPersistent, kStore, kFitted, kQueue>(map_x, map_w, map_y, y.at, ends.data(), &queue, count, n, k); }, name);
+           [&] { grouped<R, kPersistent, kStore, kFitted, kQueue, kPaired>(map_x, map_w, map_y, y.at, ends.data(), &queue, count, n, k); }, name);
     compare(name, y.at, tokens, n, n, [&](int row, int column) {
         const int expert = static_cast<int>(std::upper_bound(ends.begin(), ends.end(), row) - ends.begin());
         float sum = 0;
@@ -276,6 +277,7 @@ void all_grouped(const std::vector<int>& loads, int n, int k) {
     experts<Wide, true, true, false, false>("store", loads, n, k, 0);
     experts<Wide, true, true, true, false>("fitted", loads, n, k, 0);
     experts<Wide, true, true, true, true>("queue", loads, n, k, 0);
+    experts<Wide, true, true, true, true, true>("paired", loads, n, k, 0);
 }
 
 }  // namespace
@@ -306,10 +308,11 @@ int main(int count, char** words) {
         together<Wide, true>({70, 264, 264}, 4, 0);     // nothing but parts, two tiles of them
         together<Wide, false>({257, 129, 200}, 2, 2);
     }
-    if (asked("second")) second_pass({70, 264, 456}, 3), second_pass({16, 8, 64}, 1);
+    if (asked("second")) second_pass({70, 264, 456}, 3), second_pass({16, 8, 64}, 1), second_pass<Ring<128, 6, 0>>({70, 136, 712}, 2);
     if (asked("cluster")) by_clusters({130, 264, 840}), by_clusters({16, 8, 1000});
     if (asked("grouped")) {
         all_grouped({0, 1, 130, 0, 65}, 264, 136);
+        if (part.empty()) experts<Wide, true, true, true, true, true>("paired", {70, 0, 330, 200, 256}, 320, 136, 0);
         if (part.empty()) all_grouped({64, 200}, 128, 72), all_grouped({0, 0, 1}, 8, 8);
     }
     return wrong != 0;

@@ -39,6 +39,9 @@ def test_plans_counted_by_hand() -> None:
     assert joint.share == pytest.approx(136 / 132 / (1 + 4 / 128))
     few = stream_k.plan("joint", (16, 4096, 14336), 132)
     assert (few.whole, few.cuts, few.clusters) == (0, 8, 128)
+    early = stream_k.plan("early", (16, 4096, 14336), 132)
+    assert (early.count, early.cuts, early.clusters) == (32, 4, 128)
+    assert early.ring == ("Ring<128, 6, 0>", 6 * (128 + 128) * 128 + 1024)  # a stage: 64 deep, 128 bytes
     filled = stream_k.plan("joint", (4096, 4096, 4096), 132)
     assert (filled.whole, filled.cuts, filled.clusters) == (512, 1, 132)  # a fourth wave that is nearly full
 
@@ -48,7 +51,7 @@ def test_plans_need_no_more_than_the_gpu_has(name: str) -> None:
     for shape in (*stream_k.SHAPES.values(), (1, 1, 1), (5000, 1, 9), (1, 5000, 1)):
         plan = stream_k.plan(name, shape, 132)
         assert plan.way.cut == "cluster" or 1 <= plan.clusters * plan.way.blocks <= 132
-        assert plan.way.ring[1] + 256 <= H200.shared_bytes
+        assert plan.ring[1] + 256 <= H200.shared_bytes
         assert plan.whole <= plan.count and (plan.way.cut in ("none", "joint") or plan.whole <= plan.full)
         assert 0 < plan.share <= 1
 

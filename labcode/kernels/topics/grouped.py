@@ -35,11 +35,12 @@ _OF = {
 TALL, HALF, WIDE, NARROW, DEPTH = _OF["kTileM"], _OF["kGroupM"], 256, _OF["kNarrow"], _OF["kBox"]
 MOST_EXPERTS, WORK_THREADS = _OF["kMostExperts"], 3 * _OF["kGroupThreads"]
 STEPS: Mapping[str, tuple[str, bool]] = {  # template arguments; whether blocks stay
-    "by_expert": ("Deep, false, false, false, false", False),
-    "persistent": ("Deep, true, false, false, false", True),
-    "store": ("Wide, true, true, false, false", True),
-    "fitted": ("Wide, true, true, true, false", True),
-    "queue": ("Wide, true, true, true, true", True),
+    "by_expert": ("Deep, false, false, false, false, false", False),
+    "persistent": ("Deep, true, false, false, false, false", True),
+    "store": ("Wide, true, true, false, false, false", True),
+    "fitted": ("Wide, true, true, true, false, false", True),
+    "queue": ("Wide, true, true, true, true, false", True),
+    "paired": ("Wide, true, true, true, true, true", True),
 }
 
 
@@ -154,6 +155,12 @@ GROUPED = Kernel(
             0.88,
             "Tiles are no longer of one price, so a fixed deal leaves some blocks with more than others: "
             "they are drawn from a queue instead, one ahead of what is multiplied.",
+        ),
+        _step(
+            "paired",
+            0.865,
+            "A last column of at most 128 is taken in tiles of 256 rows and 128 columns: as many products as "
+            "in any other tile, for as many bytes.",
         ),
     ),
     inputs=lambda problem: (

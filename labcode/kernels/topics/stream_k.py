@@ -77,6 +77,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "pair": 0.4,
         "both": 0.7,
         "joint": 0.95,
+        "early": 0.95,
     },
     "thin_64": {
         "whole": 0.15,
@@ -87,6 +88,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "pair": 0.4,
         "both": 0.7,
         "joint": 0.95,
+        "early": 0.95,
     },
     "thin_128": {
         "whole": 0.15,
@@ -97,6 +99,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "pair": 0.3,
         "both": 0.6,
         "joint": 0.95,
+        "early": 0.95,
     },
 }
 
@@ -127,15 +130,9 @@ class Way:
     """
 
     cut: str
-    blocks: int = 1  # of a cluster
-
-    @property
-    def ring(self) -> tuple[str, int]:
-        """The ring of tiles as the header calls it, and its bytes."""
-        name, stages, boxes = (
-            ("Wide", 4, 2) if self.cut in ("none", "all", "rest", "joint") else ("Deep", 4, 0)
-        )
-        return name, stages * (TALL + WIDE) * DEPTH * 2 + 2 * boxes * HALF * 128 + 1024
+    blocks: int = 1  # of a cluster, above each other
+    wide: int = WIDE  # columns of a tile
+    early: bool = False  # the second kernel's blocks start as the first's end
 
 
 WAYS: Mapping[str, Way] = {
@@ -147,6 +144,7 @@ WAYS: Mapping[str, Way] = {
     "pair": Way("none", blocks=2),
     "both": Way("rest", blocks=2),
     "joint": Way("joint"),
+    "early": Way("parts", wide=NARROW, early=True),
 }
 
 
@@ -164,6 +162,15 @@ class Plan:
     sm_count: int
 
     @property
+    def ring(self) -> tuple[str, int]:
+        """The ring of tiles as the header calls it, and its bytes: as many stages as there is room for."""
+        if self.way.wide < WIDE:
+            name, stages, boxes = f"Ring<{self.way.wide}, 6, 0>", 6, 0
+        else:
+            name, stages, boxes = ("Deep", 4, 0) if self.way.cut in ("parts", "cluster") else ("Wide", 4, 2)
+        return name, stages * (TALL + self.way.wide) * DEPTH * 2 + 2 * boxes * HALF * 128 + 1024
+
+    @property
     def tall(self) -> int:
         """Rows of a tile, of a whole cluster."""
         return self.way.blocks * TALL
@@ -176,7 +183,7 @@ class Plan:
     @property
     def across(self) -> int:
         """Tiles of full width."""
-        return self.n // WIDE
+        return self.n // self.way.wide
 
     @property
     def stages(self) -> int:
@@ -187,7 +194,7 @@ class Plan:
     def costs(self) -> tuple[int, int, int]:
         """Of a stage at C's lower side, at its right side, in the corner."""
         thin = FULL if self.m % self.tall > HALF else THIN
-        slim = THIN if self.n % WIDE <= NARROW else FULL
+        slim = THIN if self.way.wide > NARROW and self.n % self.way.wide <= NARROW else FULL
         corner = {2 * FULL: FULL, 2 * THIN: LITTLE}.get(thin + slim, THIN)
         return thin, slim, corner
 
@@ -199,12 +206,12 @@ class Plan:
     @property
     def count(self) -> int:
         """All tiles."""
-        return ceil(self.m / self.tall) * ceil(self.n / WIDE)
+        return ceil(self.m / self.tall) * ceil(self.n / self.way.wide)
 
     @property
     def fields(self) -> tuple[int, ...]:
         """What the kernel's parameter of type ``Tiles`` holds."""
-        sizes = (self.m, self.n, self.tall, WIDE, self.down, self.across, self.stages)
+        sizes = (self.m, self.n, self.tall, self.way.wide, self.down, self.across, self.stages)
         return (*sizes, *self.costs)
 
     def cost(self, whole: int = 0) -> int:
@@ -212,9 +219,9 @@ class Plan:
         thin, slim, corner = self.costs
         below, beside = (
             (self.across if self.m % self.tall else 0),
-            (self.down if self.n % WIDE else 0),
+            (self.down if self.n % self.way.wide else 0),
         )
-        both = 1 if self.m % self.tall and self.n % WIDE else 0
+        both = 1 if self.m % self.tall and self.n % self.way.wide else 0
         return self.stages * (max(0, self.full - whole) * FULL + below * thin + beside * slim + both * corner)
 
     @property
@@ -302,9 +309,9 @@ def plan(name: str, shape: tuple[int, ...], sm_count: int) -> Plan:
 
 def _entry(name: str) -> Callable[[Problem], str]:
     way = WAYS[name]
-    ring = f"{NAMESPACE}::{way.ring[0]}"
 
     def entry(problem: Problem) -> str:
+        ring = f"{NAMESPACE}::{plan(name, problem.shape, MULTIPROCESSORS).ring[0]}"
         if way.cut == "parts":
             return f"{NAMESPACE}::split<{ring}>"
         if way.cut == "cluster":
@@ -321,7 +328,7 @@ def _launch(name: str) -> Callable[[Problem, Gpu], Launch]:
     def launch(problem: Problem, gpu: Gpu) -> Launch:
         found = plan(name, problem.shape, gpu.sm_count)
         blocks = found.cuts if found.way.cut == "cluster" else found.way.blocks
-        return Launch(found.clusters * blocks, WORK_THREADS, found.way.ring[1], blocks)
+        return Launch(found.clusters * blocks, WORK_THREADS, found.ring[1], blocks)
 
     return launch
 
@@ -333,7 +340,7 @@ def _step(name: str, reason: str, helped: bool = True) -> Step:
         _entry(name),
         _launch(name),
         min_cc=90,
-        predicted=PREDICTED["odd"][name],
+        predicted=PREDICTED["odd"].get(name),
         helped=helped,
         unfit=lambda problem: f"takes tensor maps; {PROGRAM} makes them, checks and times this step",
     )
@@ -384,6 +391,11 @@ STREAM_K = Kernel(
             "The tiles behind the last full wave are cut into as many parts as there are blocks for, and all "
             "blocks that have a part of a tile add up some of it: no block adds alone, and no second kernel "
             "is needed.",
+        ),
+        _step(
+            "early",
+            "Split-K with tiles of 128 columns: half as many parts, so half the sums, and a ring of six "
+            "stages. The second kernel's blocks start as the first's end.",
         ),
     ),
     inputs=lambda problem: (

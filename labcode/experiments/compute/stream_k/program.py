@@ -15,6 +15,7 @@ from typing import Any
 
 from labcode.errors import LabError
 from labcode.experiments.compute.grouped import products
+from labcode.experiments.compute.stream_k.early import bind_early
 from labcode.experiments.serving.paged_decode.program import recorded
 from labcode.experiments.shared import common
 from labcode.experiments.shared.kernel_times import reader, take_turns
@@ -66,7 +67,16 @@ def call_of(torch: Any, name: str, given: Operands, gpu: Gpu) -> products.Call:
         second = [mapped.pointer(sums), mapped.pointer(given.c), *whole]
         calls = [
             mapped.bind(topic.HEADER, entry(step, problem), sizes, arguments, (a, b, sums)),
-            mapped.bind(topic.HEADER, f"{topic.NAMESPACE}::add_parts", threads, second, (sums, given.c)),
+            bind_early(
+                topic.HEADER,
+                f"{topic.NAMESPACE}::add_parts",
+                ceil(m * n / (4 * topic.ADD_THREADS)),
+                topic.ADD_THREADS,
+                second,
+                (sums, given.c),
+            )
+            if plan.way.early
+            else mapped.bind(topic.HEADER, f"{topic.NAMESPACE}::add_parts", threads, second, (sums, given.c)),
         ]
     elif plan.way.cut == "cluster":
         arguments = [*maps, fields, mapped.pointer(given.c), ctypes.c_int(n)]
