@@ -218,7 +218,8 @@ def of_trace(
         back = np.append(links.nearest_link(built, links.forward_events(report, built)), -1)[where]
         event, leaf = np.where(back >= 0, inside[back], inside[where]), ops["short_name"].to_numpy(object)
         weight = _overlap(ops, span)
-        keep = (event >= 0) & (weight > 0) & _of_threads(built.events.iloc[event], threads)
+        keep = (event >= 0) & (weight > 0)
+        keep[keep] &= _of_threads(built.events.iloc[event[keep]], threads)
         event, leaf, weight = event[keep], leaf[keep], weight[keep]
     else:
         event, leaf = np.flatnonzero(wanted & _of_threads(built.events, threads)), None
