@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-EXTRACT_FORMAT = 3
+EXTRACT_FORMAT = 4
 INSTRUCTION_BYTES = 16
 _MOST_INSTRUCTIONS = 200_000
 _LABEL = re.compile(r"`\([^)]*\) ?")  # in "BRA `(.L_x_0) 0x7f00": ncu prints no label
@@ -129,7 +129,7 @@ def _code(action: Any, start: int) -> dict[str, Any]:
 def main(arguments: list[str]) -> int:
     """Write the extract of the report ``arguments[0]`` to ``arguments[1]``."""
     with findable():
-        content = json.dumps(extract(arguments[0]), separators=(",", ":"))
+        content = json.dumps(extract(arguments[0]), ensure_ascii=False, separators=(",", ":"))
     Path(arguments[1]).write_text(content, encoding="utf-8", errors="replace")
     return 0
 

@@ -214,3 +214,13 @@ def test_names_on_other_chips(chip: str) -> None:
         if not any(name.startswith(_OWN) or name.split(".")[0] in names for name in metric.names)
     }
     assert lacking == _LACKS[chip]
+
+
+def test_bytes_that_are_no_text_do_not_reach_the_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library gives them as lone surrogates, which a table of Arrow's refuses."""
+    monkeypatch.setattr(extract, "extract", lambda _: {"sass": ["MOV \udcea R1", "größer"]})
+    made = tmp_path / "made.json"
+    assert extract.main(["a.ncu-rep", str(made)]) == 0
+    assert json.loads(made.read_text(encoding="utf-8"))["sass"] == ["MOV ? R1", "größer"]
