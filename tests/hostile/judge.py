@@ -116,6 +116,7 @@ def _play(folder: Path, told: Path, make: Callable[[Path], Asked], terminal: boo
     own = {"TMPDIR": folder / "tmp", "HOME": folder / "home", "LABCODE_CACHE": folder / "home" / "cache"}
     os.environ.update({key: str(value) for key, value in own.items()})
     os.environ.update(TERM="dumb", COLUMNS="120", NO_COLOR="1")
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # `labcode capture` would measure for an hour
     tempfile.tempdir = None
     asked = make(folder)
     os.environ.update(asked.environment)
