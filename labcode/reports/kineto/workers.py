@@ -22,7 +22,6 @@ import numpy as np
 
 import labcode
 from labcode.ending import Closing
-from labcode.hardware.host import usable_cpus
 from labcode.reports.columns import packed, spread
 from labcode.reports.kineto.events import Collector, Columns, together
 from labcode.reports.kineto.schema import FIELDS, HOLDS
@@ -40,7 +39,7 @@ class UnreadableError(Exception):
 def workers_for(path: Path) -> int:
     """How many workers a file deserves; 0 where it is small, or there is one CPU only."""
     size = path.stat().st_size * (PACKED if path.name.lower().endswith(".gz") else 1)
-    there = usable_cpus()
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(there, MOST) if size >= LARGE and there > 1 else 0
 
 

@@ -93,9 +93,9 @@ def test_workers_that_die_are_done_without(
 def test_small_files_and_single_cpus_get_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.trace.json"
     path.write_bytes(b"{}")
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(32)), raising=False)
+    monkeypatch.setattr(workers.os, "sched_getaffinity", lambda _: set(range(32)), raising=False)
     assert workers.workers_for(path) == 0
     monkeypatch.setattr(workers, "LARGE", 2)
     assert workers.workers_for(path) == workers.MOST
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0}, raising=False)
+    monkeypatch.setattr(workers.os, "sched_getaffinity", lambda _: {0}, raising=False)
     assert workers.workers_for(path) == 0
