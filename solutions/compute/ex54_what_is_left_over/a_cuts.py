@@ -1,10 +1,10 @@
 """Detective compute-ex54: which cut for which shape?
 
-captures/h200/stream_k_bench/all.json: one matmul kernel with tiles of 128 × 256 on an H200 (132
+captures/h200/stream_k_bench/all.json.xz: one matmul kernel with tiles of 128 × 256 on an H200 (132
 multiprocessors, a tile on each at a time), on seven shapes. `whole` leaves tiles whole, `split` cuts each
 along k, and so does `cluster`, whose pieces are added up by the blocks of a cluster; `stream_k` cuts all of
 them as one line, `hybrid` only what does not fill a wave; in `pair` two blocks share B; `both` is hybrid and
-pair. Leave `joint` aside.
+pair. Leave `joint` and `early` aside.
 """
 
 from labcode.grading.sheet import Answers, Count, Misreading, Number, Share, Word
