@@ -1,5 +1,6 @@
 """Profiles folded and compared; threads on and off the CPU; classes of OS calls; launch sites."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from labcode.analysis.stats.nsys import stacks as stack_reports
 from labcode.analysis.timeline import launch_sites, os_runtime, stacks, switches
+from labcode.reports.kineto.report import open_trace
 from labcode.reports.nsys.report import open_report
 from tests.support import exports as e
 from tests.support import stacks as s
@@ -375,3 +377,12 @@ def test_the_line_of_a_stack_inside_libraries_is_the_innermost_one() -> None:
         {"backtrace": 0, "depth": [0, 1], "function": ["a", "b"], "file": [LIBRARY, LIBRARY], "line": [1, 2]}
     )
     assert launch_sites.site_of(frames).loc[0].tolist() == ["a", LIBRARY, 1]
+
+
+def test_kernels_without_a_host_have_no_stacks(tmp_path: Path) -> None:
+    kernel = {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 40.0, "dur": 80.0, "pid": 0, "tid": 7}
+    file = tmp_path / "gpu.trace.json"
+    kernel["args"] = {"device": 0, "stream": 7, "correlation": 1}
+    file.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [kernel]}), encoding="utf-8")
+    with open_trace(file) as report:
+        assert len(report.gpu_ops()) == 1 and stacks.of_trace(report, "modules").empty
