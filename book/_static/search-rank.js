@@ -17,6 +17,17 @@
       "there these they this to us use using very want was way we well what when where whether which while who why will with " +
       "would you your").split(" "),
   );
+  // Words of a question that say little of what it is about, and adverbs, count less, however rare they are in the book.
+  const FAINT = new Set(
+    ("again average avg bad behavior better bug error excessive expect fail feature good great huge inconsistent issue large like little long longer low lower make mean " +
+      "new only performance poor possible problem project question reason request result run script seem small still test try under usual version weird work wrong").split(" ").map(stem),
+  );
+  const FAINTLY = 0.5;
+  const LABEL = /^\s*(?:\[[^\]]*\]\s*:?\s*)+/; // of an issue's kind, before its title
+
+  function loudness(word) {
+    return FAINT.has(stem(word)) || /[a-z]{3}ly$/.test(word) ? FAINTLY : 1;
+  }
 
   function stem(word) {
     let w = word;
@@ -116,6 +127,8 @@
     const meanSection = sections.reduce((sum, section) => sum + section.length, 0) / sections.length;
     const groups = data.synonyms.map((group) => group.map((phrase) => asWritten(phrase).map((word) => stems(word).whole)));
 
+    const grouped = new Set(groups.flat(2));
+
     function keySet(word) {
       if (!keySets.has(word)) keySets.set(word, new Set(places.get(word) ?? []));
       return keySets.get(word);
@@ -160,16 +173,26 @@
       return near.map((other) => ({ phrase: [other], weight: TYPO }));
     }
 
+    // A long word that no page has, as the one that it was surely meant to be: it differs by a letter, and groups know it.
+    function meant(word) {
+      if (word.length < 6) return word;
+      const near = [...grouped].filter((other) => other[0] === word[0] && distance(word, other, 1) <= 1);
+      return near.length === 1 ? near[0] : word;
+    }
+
     function startsAt(list, phrase, at) {
       return phrase.every((word, i) => list[at + i] === word);
     }
 
     // What is asked for: concepts, each with the phrases that stand for it.
     function concepts(question) {
-      const asked = asWritten(question);
-      const all = asked.flatMap((word) => {
+      const asked = asWritten(question.replace(LABEL, "") || question);
+      const loud = [];
+      const all = asked.flatMap((word, i) => {
         const { whole, parts } = stems(word);
-        return places.has(whole) ? [whole] : parts;
+        const taken = places.has(whole) ? [whole] : parts.length > 1 ? parts : [i < asked.length - 1 ? meant(whole) : whole];
+        for (const part of taken) loud.push(taken.length > 1 ? 1 : loudness(word.toLowerCase()));
+        return taken;
       });
       const stops = asked.map((word) => STOP.has(word.toLowerCase()));
       const unfinished = !/\s$/.test(question);
@@ -194,7 +217,7 @@
           const longer = [...places.keys()].filter((other) => other !== word && other.startsWith(word)).slice(0, 12);
           phrases.push(...longer.map((other) => ({ phrase: [other], weight: PREFIX / 2 })));
         }
-        found.push({ at, length: 1, phrases, weight: covered.has(at) ? 0.4 : 1 });
+        found.push({ at, length: 1, phrases, weight: (covered.has(at) ? 0.4 : 1) * loud[at] });
       }
       kept.forEach(({ word, at }, i) => {
         const next = kept[i + 1];

@@ -164,7 +164,7 @@ def test_words_are_found_by_ending_part_beginning_synonym_and_in_spite_of_a_slip
     pages[-1]["links"] = {"serving/b": ["answers come too late"]}
     words = tmp_path / searching.WORDS
     words.write_text(
-        'synonyms = [["oom", "OutOfMemoryError"], ["gpu utilization", "idle"]]\n'
+        'synonyms = [["oom", "OutOfMemoryError"], ["gpu utilization", "idle"], ["throughput", "tokens"]]\n'
         '[keywords]\n"serving/b" = ["speculative decoding", "memory of the cache"]\n'
     )
     index = tmp_path / searching.INDEX
@@ -180,6 +180,8 @@ def test_words_are_found_by_ending_part_beginning_synonym_and_in_spite_of_a_slip
         "late answers": "serving/b",  # what another page says of it
         "speculative": "serving/b",  # a keyword, which stands nowhere on it
         "memory of the cache": "serving/b",
+        "[Memory]: answers late": "serving/b",  # the label of an issue's kind says nothing
+        "througput is low": "serving/b",  # a slip in a synonym that stands nowhere
     }
     found = results(index, [*expected, "of the", "xyzzy", ""])
     assert {question: hits[0]["page"] for question, hits in zip(expected, found, strict=False)} == expected
