@@ -51,7 +51,7 @@ __device__ __forceinline__ bool on_words(const float* q, const float* k, const f
     return (reinterpret_cast<Size>(q) | reinterpret_cast<Size>(k) | reinterpret_cast<Size>(v) | reinterpret_cast<Size>(out)) % 16 == 0;
 }
 
-// Step 1. A block a query: its scores to memory, their largest, the sum of their exponentials, then the weighted sum of the values.
+// Step 1. One block per query: its scores to memory, their largest, the sum of their exponentials, then the weighted sum of the values.
 // `scores`: heads × length × length; what is left there is written again before it is read again.
 constexpr int kRowThreads = 128;
 template <int kDim>
@@ -312,7 +312,7 @@ __device__ __forceinline__ float over_block(float x, float* partial) {
     return kLargest ? largest_over<kRowThreads / 32>(x) : sum_over<kRowThreads / 32>(x);
 }
 
-// A block a query: its gradient, and for backward_keys its log_sum and the sum of W ∘ of W.
+// One block per query: its gradient, and for backward_keys its log_sum and the sum of W ∘ of W.
 template <int kDim>
 __global__ void __launch_bounds__(kRowThreads) backward_queries(const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v,
                                                                const float* __restrict__ slope, float* __restrict__ of_q, float* __restrict__ log_sum,
@@ -346,7 +346,7 @@ __global__ void __launch_bounds__(kRowThreads) backward_queries(const float* __r
     if (thread == 0) log_sum[blockIdx.y * static_cast<Size>(length) + row] = largest + log2f(sum), means[blockIdx.y * static_cast<Size>(length) + row] = mean;
 }
 
-// A block a key: its gradient and its value's.
+// One block per key: its gradient and its value's.
 template <int kDim>
 __global__ void __launch_bounds__(kRowThreads) backward_keys(const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v,
                                                             const float* __restrict__ slope, const float* __restrict__ log_sum,

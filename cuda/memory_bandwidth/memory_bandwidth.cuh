@@ -64,7 +64,7 @@ __global__ void coalesced(const T* __restrict__ in, T* __restrict__ out, Size n)
     if (i < n) out[i] = in[i];
 }
 
-// 16 bytes a thread: a quarter of the instructions and requests for the same bytes of a
+// 16 bytes per thread: a quarter of the instructions and requests for the same bytes of a
 // 4-byte type.
 template <typename T>
 __global__ void vectorized(const T* __restrict__ in, T* __restrict__ out, Size n) {
@@ -76,7 +76,7 @@ __global__ void vectorized(const T* __restrict__ in, T* __restrict__ out, Size n
     rest<T>(c, n, [=](Size k) { out[k] = in[k]; });
 }
 
-// Loads words of 16 bytes a thread, all of them under way before the first is stored.
+// Loads words of 16 bytes per thread, all of them in flight before the first is stored.
 // Streaming: both arrays are marked as used once, first in line to leave the cache.
 template <typename T, int Loads, bool Streaming>
 __global__ void in_flight(const T* __restrict__ in, T* __restrict__ out, Size n) {
@@ -160,7 +160,7 @@ __device__ __forceinline__ void bulk_stores_read() {
 }
 #endif
 
-// One piece a block, through shared memory: thread 0 asks for it, waits, and asks for
+// One piece per block, through shared memory: thread 0 asks for it, waits, and asks for
 // it to be stored; no element passes through a register. Dynamic shared memory:
 // PieceBytes, or more to have fewer blocks, and bytes, under way on a multiprocessor.
 template <typename T, int PieceBytes>

@@ -25,7 +25,7 @@ __device__ __forceinline__ float scale_of(float squares, int columns, float epsi
     return rsqrtf(squares / static_cast<float>(columns) + epsilon);
 }
 
-// Step 1. A block a row, both passes from memory.
+// Step 1. One block per row, both passes from memory.
 template <typename T>
 __global__ void __launch_bounds__(1024)
     two_passes(const T* __restrict__ in, const T* __restrict__ weight, T* __restrict__ out, long long rows, int columns, float epsilon) {
@@ -97,7 +97,7 @@ __device__ __forceinline__ bool all_align(const void* in, const void* weight, co
     return starts_align<T>(in, out, columns) && starts_align<T>(weight, weight, columns);
 }
 
-// Step 3. A block a row, the row in registers, 16 bytes an access: up to kThreads · kEach elements.
+// Step 3. One block per row, the row in registers, 16 bytes per access: up to kThreads · kEach elements.
 template <typename T, int kEach, int kThreads>
 __global__ void __launch_bounds__(kThreads)
     vectorized(const T* __restrict__ in, const T* __restrict__ weight, T* __restrict__ out, long long rows, int columns, float epsilon) {
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(kThreads)
     row.template write<true>(out + start, columns, aligned, threadIdx.x, kThreads);
 }
 
-// Step 4. Short rows: a warp a row, kThreads / 32 rows a block. A warp needs no barrier to agree with itself.
+// Step 4. Short rows: one warp per row, kThreads / 32 rows per block. A warp needs no barrier to agree with itself.
 template <typename T, int kEach, int kThreads>
 __global__ void __launch_bounds__(kThreads)
     warp_rows(const T* __restrict__ in, const T* __restrict__ weight, T* __restrict__ out, long long rows, int columns, float epsilon) {

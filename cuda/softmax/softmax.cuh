@@ -63,7 +63,7 @@ __device__ __forceinline__ float scale_of(Partial mine, Partial whole) {
     return exponential(mine.largest - base_of(whole.largest)) / whole.sum;
 }
 
-// Step 1. A block a row, every pass from memory.
+// Step 1. One block per row, every pass from memory.
 template <typename T>
 __global__ void __launch_bounds__(1024) three_passes(const T* __restrict__ in, T* __restrict__ out, long long rows, int columns) {
     __shared__ float scratch[kWarp];
@@ -148,7 +148,7 @@ __device__ __forceinline__ void multiply(Held<T, kEach>& row, float scale) {
     }
 }
 
-// Step 4. A block a row, the row in registers, 16 bytes an access: up to kThreads ·
+// Step 4. One block per row, the row in registers, 16 bytes per access: up to kThreads ·
 // kEach elements.
 template <typename T, int kEach, int kThreads>
 __global__ void __launch_bounds__(kThreads)
@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(kThreads)
     row.template write<true>(out + start, columns, aligned, threadIdx.x, kThreads);
 }
 
-// Step 5. Short rows: a warp a row, kThreads / 32 rows a block. A warp needs no barrier
+// Step 5. Short rows: one warp per row, kThreads / 32 rows per block. A warp needs no barrier
 // to agree with itself.
 template <typename T, int kEach, int kThreads>
 __global__ void __launch_bounds__(kThreads) warp_rows(const T* __restrict__ in, T* __restrict__ out, long long rows, int columns) {

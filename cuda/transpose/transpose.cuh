@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kTile * kRows)
     }
 }
 
-// ---- 16 bytes a thread and access ----------------------------------------------------------------------------------------
+// ---- 16 bytes per thread and access --------------------------------------------------------------------------------------
 
 // Rows of E elements (16 bytes each) in, the transposed E × E block out; in registers.
 __device__ __forceinline__ void transpose_block(const uint4 (&in)[4], uint4 (&out)[4], unsigned) {
