@@ -150,6 +150,10 @@ latex_elements = {
 \AtBeginDocument{\spx@image@maxheight0.85\textheight} % below a tall figure its caption has room
 \AtBeginDocument{\MakeRobust\hyperlink} % captions have citations
 \setlength{\tymin}{50pt} % of a column of a table, if its texts are as long
+% texts of tables are not stretched to the edge of their narrow columns
+\usepackage{etoolbox}
+\AtBeginEnvironment{tabulary}{\appto\@arrayparboxrestore{\rightskip\@flushglue}}
+\AtBeginEnvironment{longtable}{\appto\@arrayparboxrestore{\rightskip\@flushglue}}
 % long names of counters and options may break in the narrow columns of tables, after _ and -
 \newcommand*{\labbreak}{\ifmmode\else\discretionary{}{}{}\fi}
 \DeclareRobustCommand{\_}{\textunderscore\labbreak}

@@ -1,9 +1,11 @@
 """The printed book: executed pages in; out, pages without the code that the web folds away, whose long tables
-may go on on the next sheet.
+may go on on the next sheet, whose long names may break in the columns of tables, and whose checklists have
+boxes for bullets.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 18  # of a table that stays on one sheet
 WIDEST = 28  # letters that a column of a longer one has room for before its texts break
+PADDING = 2  # letters that the space between columns takes
+BOX = "☐ "  # of an item of a checklist
+LONG_NAME = 16  # letters of a name that may break in a table
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[.:/=,])(?=\w)")
 FOLDED = ("input", "input+output", "all")  # MyST-NB's modes in which the web folds a cell's code away
 
 
@@ -22,6 +28,8 @@ def register(app: Sphinx) -> None:
     """Add the transforms to the application."""
     app.add_post_transform(DropFoldedCode)
     app.add_post_transform(LetTablesBreak)
+    app.add_post_transform(LetNamesBreak)
+    app.add_post_transform(BoxesForBullets)
 
 
 class DropFoldedCode(SphinxPostTransform):
@@ -49,9 +57,48 @@ class LetTablesBreak(SphinxPostTransform):
         """Mark every such table, and give its columns widths."""
         for table in self.document.findall(nodes.table):
             rows = list(table.findall(nodes.row))
-            if len(rows) <= MOST_ROWS or any("morecols" in entry for entry in table.findall(nodes.entry)):
+            specs = list(table.findall(nodes.colspec))
+            whole = [[entry.astext() for entry in row.children] for row in rows if len(row) == len(specs)]
+            if len(rows) <= MOST_ROWS or not whole:  # other rows have a cell over several columns
                 continue
             table["classes"] += ["longtable", "colwidths-given"]
-            columns = zip(*([entry.astext() for entry in row.children] for row in rows), strict=True)
-            for spec, texts in zip(table.findall(nodes.colspec), columns, strict=True):
-                spec["colwidth"] = max(min(max(map(len, texts)), WIDEST), 4)
+            for spec, texts in zip(specs, zip(*whole, strict=True), strict=True):
+                spec["colwidth"] = max(min(max(map(len, texts)), WIDEST), 4) + PADDING
+
+
+class LetNamesBreak(SphinxPostTransform):
+    """A long name in a table may break before a capital letter and after a dot, as it may after ``_``."""
+
+    default_priority = 199
+    formats = ("latex",)
+
+    def run(self, **kwargs: Any) -> None:
+        """Put an invisible place to break into every such name."""
+        for entry in self.document.findall(nodes.entry):
+            for name in list(entry.findall(nodes.literal)):
+                pieces = _HUMP.split(name.astext())
+                if len(name.astext()) < LONG_NAME or len(pieces) == 1:
+                    continue
+                name.clear()
+                for piece in pieces[:-1]:
+                    name += [nodes.Text(piece), nodes.raw("", r"\labbreak{}", format="latex")]
+                name += nodes.Text(pieces[-1])
+
+
+class BoxesForBullets(SphinxPostTransform):
+    """A list whose items all begin with a box has the box for its bullet."""
+
+    default_priority = 199
+    formats = ("latex",)
+
+    def run(self, **kwargs: Any) -> None:
+        """Take the box out of every such item and make it the list's bullet."""
+        for found in list(self.document.findall(nodes.bullet_list)):
+            texts = [item.next_node(nodes.Text) for item in found.children if isinstance(item, nodes.Element)]
+            boxed = [text for text in texts if text is not None and text.startswith(BOX)]
+            if not texts or len(boxed) < len(texts):
+                continue
+            for text in boxed:
+                text.parent.replace(text, nodes.Text(text.removeprefix(BOX)))
+            bullet = rf"\renewcommand{{\labelitemi}}{{{BOX.strip()}}}"
+            found.insert(0, nodes.raw("", bullet, format="latex"))

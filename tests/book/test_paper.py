@@ -1,0 +1,63 @@
+"""The printed book: tables that may break, names that may break in them, checklists."""
+
+from docutils import nodes
+from docutils.frontend import get_default_settings
+from docutils.utils import new_document
+
+from labcode.book.sphinx import paper
+
+
+def document(*parts: nodes.Node) -> nodes.document:
+    made = new_document("page", get_default_settings())
+    made += list(parts)
+    return made
+
+
+def table(*rows: list[nodes.Node | str]) -> nodes.table:
+    group = nodes.tgroup("", *[nodes.colspec(colwidth=1) for _ in max(rows, key=len)])
+    body = nodes.tbody()
+    for row in rows:
+        cells = [nodes.paragraph(text=cell) if isinstance(cell, str) else cell for cell in row]
+        body += nodes.row("", *[nodes.entry("", cell) for cell in cells])
+    if len(rows) > 1 and len(rows[1]) == 1:
+        body[1][0]["morecols"] = len(rows[0]) - 1
+    return nodes.table("", nodes.tgroup("", *group.children, body))
+
+
+def widths(found: nodes.table) -> list[int]:
+    return [spec["colwidth"] for spec in found.findall(nodes.colspec)]
+
+
+def test_a_long_table_breaks_and_its_columns_are_as_wide_as_their_texts() -> None:
+    short = table(["a name", "1"], ["another", "2"])
+    long = table(*[["a name", "1"]] * (paper.MOST_ROWS + 1))
+    grouped = table(["a name", "1"], ["a heading over both columns"], *[["a name", "1"]] * paper.MOST_ROWS)
+    paper.LetTablesBreak(document(short, long, grouped)).run()
+    assert "longtable" not in short["classes"] and widths(short) == [1, 1]
+    for found in (long, grouped):  # what a cell over several columns says makes none of them wide
+        assert "longtable" in found["classes"]
+        assert widths(found) == [len("a name") + paper.PADDING, 4 + paper.PADDING]
+
+
+def test_long_names_break_in_tables_and_nowhere_else() -> None:
+    name = "MemoryWorkloadAnalysis_Tables"
+    prose, cell, short = (nodes.literal(text=text) for text in (name, name, "SpeedOfLight"))
+    paper.LetNamesBreak(document(nodes.paragraph("", "", prose), table([cell, short]))).run()
+    assert [part.astext() for part in cell.findall(nodes.Text)][::2] == [
+        "Memory",
+        "Workload",
+        "Analysis_Tables",
+    ]
+    assert [raw.astext() for raw in cell.findall(nodes.raw)] == [r"\labbreak{}"] * 2
+    assert list(prose.findall(nodes.raw)) == list(short.findall(nodes.raw)) == []
+
+
+def test_a_checklist_has_boxes_for_bullets() -> None:
+    def items(*texts: str) -> nodes.bullet_list:
+        return nodes.bullet_list("", *[nodes.list_item("", nodes.paragraph(text=text)) for text in texts])
+
+    checklist, mixed = items("☐ one", "☐ two"), items("☐ one", "two")
+    paper.BoxesForBullets(document(checklist, mixed)).run()
+    assert [item.astext() for item in checklist.findall(nodes.list_item)] == ["one", "two"]
+    assert checklist[0].astext() == r"\renewcommand{\labelitemi}{☐}"
+    assert [item.astext() for item in mixed.findall(nodes.list_item)] == ["☐ one", "two"]
