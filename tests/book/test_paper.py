@@ -36,7 +36,7 @@ def test_a_long_table_breaks_and_its_columns_are_as_wide_as_their_texts() -> Non
     assert "longtable" not in short["classes"] and widths(short) == [1, 1]
     for found in (long, grouped):  # what a cell over several columns says makes none of them wide
         assert "longtable" in found["classes"]
-        assert widths(found) == [len("a name") + paper.PADDING, 4 + paper.PADDING]
+        assert widths(found) == [len("a name"), 4]
 
 
 def test_long_names_break_in_tables_and_nowhere_else() -> None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 18  # of a table that stays on one sheet
 WIDEST = 28  # letters that a column of a longer one has room for before its texts break
-PADDING = 2  # letters that the space between columns takes
 BOX = "☐ "  # of an item of a checklist
 LONG_NAME = 16  # letters of a name that may break in a table
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[.:/=,])(?=\w)")
@@ -63,7 +62,7 @@ class LetTablesBreak(SphinxPostTransform):
                 continue
             table["classes"] += ["longtable", "colwidths-given"]
             for spec, texts in zip(specs, zip(*whole, strict=True), strict=True):
-                spec["colwidth"] = max(min(max(map(len, texts)), WIDEST), 4) + PADDING
+                spec["colwidth"] = max(min(max(map(len, texts)), WIDEST), 4)
 
 
 class LetNamesBreak(SphinxPostTransform):
