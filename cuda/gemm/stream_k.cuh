@@ -252,7 +252,7 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
 // What whole tiles leave of C, where that is at most kFew rows or columns: strips of 16 rows and those columns, of those rows and
 // kStrip columns. A warp has a strip and takes 32 of k at a time, each lane eight neighbors of a row of A; in whatever order, as long as
 // B's rows come in the same one. No strip costs more than reading it, and its rows come from L2, which has them for the tiles.
-constexpr int kFew = 8, kStrip = 32;
+constexpr int kFew = 8, kStrip = 32, kAsideRegisters = 104;
 struct Rest {
     const Bf16 *a, *b;
     Bf16* c;
@@ -365,7 +365,7 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
     }
     rows::cluster_sync<kBlocks>();
     int box = 0;
-    go_through<R, kBlocks, 104>(map_a, map_b, t, Cuts(1, blockIdx.x / kBlocks, gridDim.x / kBlocks), rank, stages, full, empty, [&](const Run&, const Piece& p, int worker, const float* sums) {
+    go_through<R, kBlocks, kAsideRegisters>(map_a, map_b, t, Cuts(1, blockIdx.x / kBlocks, gridDim.x / kBlocks), rank, stages, full, empty, [&](const Run&, const Piece& p, int worker, const float* sums) {
         const int row0 = p.row0 + worker * kGroupM;
         write_sums<R>(sums, stages + R::kStages * R::kStage + worker * R::kBoxes * R::kOut, box, worker, map_c, rest.c, rest.ldc, row0, p.column0, t.m - row0, t.n - p.column0,
                       kEngine, 1, false, false, [](int, float*) {});

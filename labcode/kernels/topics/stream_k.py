@@ -125,6 +125,7 @@ PITCH = 64  # elements: packed rows start where lines of memory do
 MOST_CUTS = 8
 HANDING = 12  # stages: about what it takes to write a tile of sums, to wait for the others' and to add up
 CLUSTERS = (1, 2, 4, 8)
+STRIP, ASIDE_REGISTERS = _OF["kStrip"], _OF["kAsideRegisters"]
 MULTIPROCESSORS = 132  # of an H100 and an H200: for how many parts a tile has is compiled into a kernel
 WARPS = 2 * _OF["kGroupThreads"] // 32  # that multiply
 
