@@ -295,22 +295,31 @@ struct Reads {
     __device__ __forceinline__ void next(int ldb) { a += 32, b += static_cast<long long>(ldb) * 32, left -= 32, row -= 32; }
 };
 
+// kAhead reads are under way while the oldest one is multiplied.
 __device__ __forceinline__ void strip_right(const Rest& r, int row0) {
+    constexpr int kAhead = 5;
     const int lane = now(static_cast<int>(threadIdx.x) % 32), row = row0 + lane / 4, column = r.columns + lane % 4 * 2;
     Reads reads(r, lane, row, column);
+    uint4 low[kAhead], high[kAhead];
+    unsigned of_b[kAhead][4];
     float sums[4] = {};
-#pragma unroll 4
-    for (int k = 0; k < r.k; k += 32) {
+    const auto read = [&](int i) {
         const int ldb = now(r.ldb);
-        const uint4 low = reads.of_a(0), high = reads.of_a(row + 8 < r.m ? 8ll * r.lda : 0);
-        unsigned of_b[4];
-        reads.of_b(of_b, ldb);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) of_b[j] = turned(of_b[j]);
-        const unsigned first[4] = {low.x, high.x, low.y, high.y}, second[4] = {low.z, high.z, low.w, high.w};
-        multiply_add<Bf16>(sums, first, of_b[0], of_b[1]);
-        multiply_add<Bf16>(sums, second, of_b[2], of_b[3]);
+        low[i] = reads.of_a(0), high[i] = reads.of_a(row + 8 < r.m ? 8ll * r.lda : 0);
+        reads.of_b(of_b[i], ldb);
         reads.next(ldb);
+    };
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) read(i);
+#pragma unroll 1
+    for (int k = 0; k < r.k; k += 32 * kAhead) {
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) {
+            const unsigned first[4] = {low[i].x, high[i].x, low[i].y, high[i].y}, second[4] = {low[i].z, high[i].z, low[i].w, high[i].w};
+            multiply_add<Bf16>(sums, first, turned(of_b[i][0]), turned(of_b[i][1]));
+            multiply_add<Bf16>(sums, second, turned(of_b[i][2]), turned(of_b[i][3]));
+            read(i);
+        }
     }
     const bool pairs = on_pairs(r.c, r.ldc);
     store_pair(r.c, row, column, r.m, r.n, r.ldc, pairs, sums[0], sums[1]);
@@ -319,25 +328,34 @@ __device__ __forceinline__ void strip_right(const Rest& r, int row0) {
 
 // The columns of B are the rows of this product, so that the few rows of A are its eight columns.
 __device__ __forceinline__ void strip_below(const Rest& r, int column0) {
+    constexpr int kAhead = 3;
     const int lane = now(static_cast<int>(threadIdx.x) % 32), g = lane / 4;
     Reads reads(r, lane, r.rows + g, column0 + lane % 4 * 8);
+    uint4 of_a[kAhead], of_b[kAhead][4];
     float sums[2][4] = {};
-#pragma unroll 2
-    for (int k = 0; k < r.k; k += 32) {
+    const auto read = [&](int i) {
         const int ldb = now(r.ldb);
-        const uint4 of_a = reads.of_a(0);
-        uint4 of_b[4];
-        reads.of_b(of_b, ldb);
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {  // of four of k each
-            const uint4 one = of_b[2 * half], other = of_b[2 * half + 1];
-            const unsigned b0 = half ? of_a.z : of_a.x, b1 = half ? of_a.w : of_a.y;
-            const unsigned first[4] = {turned(one.x), turned(one.y), turned(other.x), turned(other.y)};
-            multiply_add<Bf16>(sums[0], first, b0, b1);
-            const unsigned second[4] = {turned(one.z), turned(one.w), turned(other.z), turned(other.w)};
-            multiply_add<Bf16>(sums[1], second, b0, b1);
-        }
+        of_a[i] = reads.of_a(0);
+        reads.of_b(of_b[i], ldb);
         reads.next(ldb);
+    };
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) read(i);
+#pragma unroll 1
+    for (int k = 0; k < r.k; k += 32 * kAhead) {
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {  // of four of k each
+                const uint4 one = of_b[i][2 * half], other = of_b[i][2 * half + 1];
+                const unsigned b0 = half ? of_a[i].z : of_a[i].x, b1 = half ? of_a[i].w : of_a[i].y;
+                const unsigned first[4] = {turned(one.x), turned(one.y), turned(other.x), turned(other.y)};
+                multiply_add<Bf16>(sums[0], first, b0, b1);
+                const unsigned second[4] = {turned(one.z), turned(one.w), turned(other.z), turned(other.w)};
+                multiply_add<Bf16>(sums[1], second, b0, b1);
+            }
+            read(i);
+        }
     }
 #pragma unroll
     for (int i = 0; i < 8; ++i) {

@@ -82,7 +82,6 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "both": 0.7,
         "joint": 0.95,
         "early": 0.95,
-        "narrow": 0.96,
         "aside": 0.4,
     },
     "thin_64": {
@@ -95,7 +94,6 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "both": 0.7,
         "joint": 0.95,
         "early": 0.95,
-        "narrow": 0.97,
         "aside": 0.4,
     },
     "thin_128": {
@@ -108,7 +106,6 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "both": 0.6,
         "joint": 0.95,
         "early": 0.95,
-        "narrow": 0.98,
         "aside": 0.3,
     },
 }
@@ -158,7 +155,6 @@ WAYS: Mapping[str, Way] = {
     "joint": Way("joint"),
     "early": Way("parts", wide=NARROW, early=True),
     "aside": Way("none", blocks=2, aside=True),
-    "narrow": Way("cluster", wide=NARROW),
 }
 
 
@@ -414,11 +410,6 @@ STREAM_K = Kernel(
             "early",
             "Split-K with tiles of 128 columns: half as many parts, so half the sums, and a ring of six "
             "stages. The second kernel's blocks start as the first's end.",
-        ),
-        _step(
-            "narrow",
-            "Clusters again, with tiles of 128 columns: four blocks instead of eight find a place wherever "
-            "two pairs do, and no sums go to memory.",
         ),
         _step(
             "aside",
