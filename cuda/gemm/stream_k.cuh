@@ -251,7 +251,7 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
 
 // What whole tiles leave of C, where that is at most kFew rows or columns: strips of 16 rows and those columns, of those rows and
 // kStrip columns. A warp has a strip and takes 32 of k at a time, each lane eight neighbors of a row of A; in whatever order, as long as
-// B's rows come in the same one. No strip costs more than reading it, and its rows come from L2, which has them for the tiles.
+// B's rows come in the same one. What it costs is reading: all of B for the rows, all of A for the columns, beside what the tiles read.
 constexpr int kFew = 8, kStrip = 32, kAsideRegisters = 104;
 struct Rest {
     const Bf16 *a, *b;
