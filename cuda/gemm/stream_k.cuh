@@ -13,6 +13,7 @@
 //     both        … and, of what does not fill the GPU evenly, the stages
 //   joint         tiles that fill the GPU evenly stay whole, each of the others is cut into as many parts as there are blocks left, and
 //                 all blocks that have a part of a tile add it up together, some rows and columns each
+//   aside         pairs of whole tiles; a few rows or columns more are no tiles: warps that have nothing to do multiply them meanwhile
 //   pack          rows that do not start on 16 bytes, copied to where they do: the copy engine takes no others
 #pragma once
 
@@ -152,18 +153,20 @@ __device__ __forceinline__ Piece piece_of(const Tiles& t, const Run& run, int ra
 }
 
 // The producer and the consumers of a block that goes through the runs of `walk`; done(run, piece, worker, sums) gets the sums of each,
-// and after() is called by the consumers at the end, while they still have their registers.
+// and after() is called by the consumers at the end, while they still have their registers; aside(warp) by the three warps beside
+// the producer's, with kSpare registers a thread.
 struct Nothing {
     __device__ __forceinline__ void operator()() const {}
+    __device__ __forceinline__ void operator()(int) const {}
 };
-template <typename R, int kBlocks, typename Walk, typename Done, typename After = Nothing>
+template <typename R, int kBlocks, int kSpare = 40, typename Walk, typename Done, typename After = Nothing, typename Aside = Nothing>
 __device__ __forceinline__ void go_through(const TensorMap& map_a, const TensorMap& map_b, const Tiles& t, Walk walk, int rank,
-                                           unsigned char* stages, rows::Barrier* full, rows::Barrier* empty, const Done& done, const After& after = {}) {
+                                           unsigned char* stages, rows::Barrier* full, rows::Barrier* empty, const Done& done, const After& after = {}, const Aside& aside_of = {}) {
     const int group = threadIdx.x / kGroupThreads;
     Turn<R::kStages> turn;
     Run run{};
     if (group == 0) {
-        give_registers<40>();
+        give_registers<kSpare>();
         if (threadIdx.x == 0) {
             while (walk.next(t, run)) {
                 const Piece p = piece_of<R, kBlocks>(t, run, rank);
@@ -171,9 +174,11 @@ __device__ __forceinline__ void go_through(const TensorMap& map_a, const TensorM
                     fetch_box<kBlocks>(to, map_b, p.column0 + box * kBox, s * kTileK, arrived);
                 });
             }
+        } else if (threadIdx.x >= 32) {
+            aside_of(static_cast<int>(threadIdx.x) / 32 - 1);
         }
     } else {
-        take_registers<232>();
+        take_registers<232 - (kSpare - 40) / 2>();
         float sums[R::kN / 2] = {};
         while (walk.next(t, run)) {
             const Piece p = piece_of<R, kBlocks>(t, run, rank);
@@ -235,6 +240,159 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
                               for (int j = 0; j < kBox / 8; ++j) add_sums(of_box + 4 * j, from + j * 32);  // as many in flight as there are registers
                           }
                       });
+    });
+    if (threadIdx.x / kGroupThreads > 0 && threadIdx.x % kGroupThreads == 0) boxes_wait<0, true>();
+    if constexpr (kBlocks > 1) {  // a block stays until nobody writes into its shared memory
+        __syncwarp();
+        rows::cluster_sync<kBlocks>();
+    }
+#endif
+}
+
+// What whole tiles leave of C, where that is at most kFew rows or columns: strips of 16 rows and those columns, of those rows and
+// kStrip columns. A warp has a strip and takes 32 of k at a time, each lane eight neighbors of a row of A; in whatever order, as long as
+// B's rows come in the same one. What it costs is reading: all of B for the rows, all of A for the columns, beside what the tiles read.
+constexpr int kFew = 8, kStrip = 32, kAsideRegisters = 104;
+struct Rest {
+    const Bf16 *a, *b;
+    Bf16* c;
+    int m, n, k, lda, ldb, ldc, rows, columns;  // the tiles have the first `rows` and `columns`
+    __host__ __device__ constexpr int right() const { return columns < n ? parts(m, 16) : 0; }
+    __host__ __device__ constexpr int below() const { return rows < m ? parts(columns, kStrip) : 0; }
+};
+
+#ifdef LAB_WGMMA
+#ifdef __CUDACC__
+// An 8 × 8 matrix of 2-byte elements, turned: four lanes have a row, two neighbors each.
+__device__ __forceinline__ unsigned turned(unsigned pair) {
+    unsigned word;
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(word) : "r"(pair));
+    return word;
+}
+#endif
+
+// A number as it is now: what follows from it is no reason to hold registers from here on.
+__device__ __forceinline__ int now(int x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
+// What a lane reads, 32 of k after 32: eight neighbors of a row of A, and of the rows of B that go with its four pairs one each. Rows and
+// columns that are not there are read elsewhere, where they do no harm; behind the last of k all is zero.
+struct Reads {
+    const Bf16 *a, *b;
+    int left, row;  // from A's eight, from B's first row on, to the end of k
+    __device__ __forceinline__ Reads(const Rest& r, int lane, int row_a, int column_b)
+        : a(r.a + static_cast<long long>(row_a < r.m ? row_a : r.m - 1) * r.lda + lane % 4 * 8), b(r.b + (column_b < r.ldb ? column_b : 0)),
+          left(r.k - lane % 4 * 8), row(r.k - lane / 8 * 8 - lane / 4 % 2) {
+        b += static_cast<long long>(r.k - row) * r.ldb;
+    }
+    __device__ __forceinline__ uint4 of_a(long long down) const { return left > 0 ? __ldg(reinterpret_cast<const uint4*>(a + down)) : uint4{0, 0, 0, 0}; }
+    template <typename T>
+    __device__ __forceinline__ void of_b(T (&rows)[4], int ldb) const {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) rows[j] = row > 2 * j ? __ldg(reinterpret_cast<const T*>(b + static_cast<long long>(ldb) * (2 * j))) : T{};
+    }
+    __device__ __forceinline__ void next(int ldb) { a += 32, b += static_cast<long long>(ldb) * 32, left -= 32, row -= 32; }
+};
+
+// kAhead reads are under way while the oldest one is multiplied.
+__device__ __forceinline__ void strip_right(const Rest& r, int row0) {
+    constexpr int kAhead = 5;
+    const int lane = now(static_cast<int>(threadIdx.x) % 32), row = row0 + lane / 4, column = r.columns + lane % 4 * 2;
+    Reads reads(r, lane, row, column);
+    uint4 low[kAhead], high[kAhead];
+    unsigned of_b[kAhead][4];
+    float sums[4] = {};
+    const auto read = [&](int i) {
+        const int ldb = now(r.ldb);
+        low[i] = reads.of_a(0), high[i] = reads.of_a(row + 8 < r.m ? 8ll * r.lda : 0);
+        reads.of_b(of_b[i], ldb);
+        reads.next(ldb);
+    };
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) read(i);
+#pragma unroll 1
+    for (int k = 0; k < r.k; k += 32 * kAhead) {
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) {
+            const unsigned first[4] = {low[i].x, high[i].x, low[i].y, high[i].y}, second[4] = {low[i].z, high[i].z, low[i].w, high[i].w};
+            multiply_add<Bf16>(sums, first, turned(of_b[i][0]), turned(of_b[i][1]));
+            multiply_add<Bf16>(sums, second, turned(of_b[i][2]), turned(of_b[i][3]));
+            read(i);
+        }
+    }
+    const bool pairs = on_pairs(r.c, r.ldc);
+    store_pair(r.c, row, column, r.m, r.n, r.ldc, pairs, sums[0], sums[1]);
+    store_pair(r.c, row + 8, column, r.m, r.n, r.ldc, pairs, sums[2], sums[3]);
+}
+
+// The columns of B are the rows of this product, so that the few rows of A are its eight columns.
+__device__ __forceinline__ void strip_below(const Rest& r, int column0) {
+    constexpr int kAhead = 3;
+    const int lane = now(static_cast<int>(threadIdx.x) % 32), g = lane / 4;
+    Reads reads(r, lane, r.rows + g, column0 + lane % 4 * 8);
+    uint4 of_a[kAhead], of_b[kAhead][4];
+    float sums[2][4] = {};
+    const auto read = [&](int i) {
+        const int ldb = now(r.ldb);
+        of_a[i] = reads.of_a(0);
+        reads.of_b(of_b[i], ldb);
+        reads.next(ldb);
+    };
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) read(i);
+#pragma unroll 1
+    for (int k = 0; k < r.k; k += 32 * kAhead) {
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {  // of four of k each
+                const uint4 one = of_b[i][2 * half], other = of_b[i][2 * half + 1];
+                const unsigned b0 = half ? of_a[i].z : of_a[i].x, b1 = half ? of_a[i].w : of_a[i].y;
+                const unsigned first[4] = {turned(one.x), turned(one.y), turned(other.x), turned(other.y)};
+                multiply_add<Bf16>(sums[0], first, b0, b1);
+                const unsigned second[4] = {turned(one.z), turned(one.w), turned(other.z), turned(other.w)};
+                multiply_add<Bf16>(sums[1], second, b0, b1);
+            }
+            read(i);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const int row = r.rows + lane % 4 * 2 + i % 2, column = column0 + g / 2 * 8 + i / 2 * 2 + g % 2;
+        if (row < r.m && column < r.columns) r.c[static_cast<Size>(row) * r.ldc + column] = __float2bfloat16_rn(sums[i / 4][i % 4]);
+    }
+}
+#endif
+
+// Tiles of the first rows and columns, all of them whole or as small as they are; strips of what is left.
+template <typename R, int kBlocks, bool kEngine>
+__global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
+    aside(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c,
+          const __grid_constant__ Tiles t, const __grid_constant__ Rest rest) {
+#ifdef LAB_WGMMA
+    extern __shared__ unsigned char memory[];
+    __shared__ rows::Barrier full[R::kStages], empty[R::kStages];
+    unsigned char* const stages = aligned(memory);
+    const int rank = kBlocks == 1 ? 0 : rows::cluster_rank();
+    if (threadIdx.x == 0) {
+        prefetch_map(map_a);
+        prefetch_map(map_b);
+        set_up_ring<R, kBlocks>(full, empty);
+        rows::publish_barriers();
+    }
+    rows::cluster_sync<kBlocks>();
+    int box = 0;
+    go_through<R, kBlocks, kAsideRegisters>(map_a, map_b, t, Cuts(1, blockIdx.x / kBlocks, gridDim.x / kBlocks), rank, stages, full, empty, [&](const Run&, const Piece& p, int worker, const float* sums) {
+        const int row0 = p.row0 + worker * kGroupM;
+        write_sums<R>(sums, stages + R::kStages * R::kStage + worker * R::kBoxes * R::kOut, box, worker, map_c, rest.c, rest.ldc, row0, p.column0, t.m - row0, t.n - p.column0,
+                      kEngine, 1, false, false, [](int, float*) {});
+    }, [] {}, [&](int warp) {
+#pragma unroll 1
+        for (int i = static_cast<int>(blockIdx.x + gridDim.x * warp); i < rest.right() + rest.below(); i += 3 * gridDim.x) {
+            if (i < rest.right()) strip_right(rest, 16 * i);
+            else strip_below(rest, kStrip * (i - rest.right()));
+        }
     });
     if (threadIdx.x / kGroupThreads > 0 && threadIdx.x % kGroupThreads == 0) boxes_wait<0, true>();
     if constexpr (kBlocks > 1) {  // a block stays until nobody writes into its shared memory

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // With a number, the synchronization of this number in the headers (the test numbers them) is left out.
-// With one of stream_k, joint, second, cluster, grouped: these kernels only.
+// With one of stream_k, joint, second, aside, cluster, grouped: these kernels only.
 
 #include <algorithm>
 
@@ -56,6 +56,20 @@ inline float4 sums_in(int block, const float4* pointer) {
     float4 four;
     std::memcpy(&four, &memories[block][rows::shared_address(pointer) - kFirst], sizeof four);
     return four;
+}
+template <typename T>
+T __ldg(const T* from) {
+    if (reinterpret_cast<Size>(from) % sizeof(T) != 0) std::printf("a read of %zu bytes is not aligned\n", sizeof(T)), std::exit(1);
+    return *from;
+}
+inline unsigned turned(unsigned pair) {
+    const unsigned l = fibers::thread() % 32;
+    warp()[l].a[0] = pair;
+    warp_meet();
+    const auto of = [&](unsigned row) { return warp()[4 * row + l / 8].a[0] >> 16 * (l / 4 % 2) & 0xffff; };
+    const unsigned word = of(l % 4 * 2) | of(l % 4 * 2 + 1) << 16;
+    warp_meet();
+    return word;
 }
 inline void consumers_meet(int number) { LAB_UNLESS(number) fibers::meeting(3).meet(256); }
 }  // namespace gemm
@@ -221,6 +235,26 @@ void second_pass(Sides s, int cuts) {
     });
 }
 
+// Few rows and columns in no tile.
+template <bool kEngine>
+void beside(Sides s, unsigned blocks) {
+    if (wrong != 0 && left_out >= 0) return;
+    const int up = kEngine ? 8 : 1, lda = parts(s.k, 8) * 8, ldb = parts(s.n, 8) * 8, ldc = parts(s.n, up) * up;
+    Array a(static_cast<Size>(s.m) * lda, 0), b(static_cast<Size>(s.k) * ldb, 0), c(static_cast<Size>(s.m - 1) * ldc + s.n, kEngine ? 0 : 1);
+    a.fill(static_cast<Size>(s.m) * lda, false), b.fill(static_cast<Size>(s.k) * ldb, false), c.fill(static_cast<Size>(s.m - 1) * ldc + s.n, true);
+    for (int r = 0; r < s.m; ++r) std::fill(a.at + static_cast<Size>(r) * lda + s.k, a.at + static_cast<Size>(r + 1) * lda, Bf16{0});  // as packed rows are
+    const TensorMap map_a{a.at, s.m, s.k, lda, kGroupM}, map_b{b.at, s.k, s.n, ldb, kTileK}, map_c{c.at, s.m, s.n, ldc, kGroupM};
+    const auto tiled = [](int side, int tile) { return side > tile && side % tile <= kFew ? side - side % tile : side; };
+    const Rest rest{a.at, b.at, c.at, s.m, s.n, s.k, lda, ldb, ldc, tiled(s.m, kTileM), tiled(s.n, Wide::kN)};
+    const Tiles t(rest.rows, rest.columns, s.k, 2 * kTileM, Wide::kN);
+    launch(blocks, kWorkThreads, 2, [&] { aside<Wide, 2, kEngine>(map_a, map_b, map_c, t, rest); }, "aside");
+    compare("aside", c.at, s.m, s.n, ldc, [&](int row, int column) {
+        float sum = 0;
+        for (int k = 0; k < s.k; ++k) sum += __bfloat162float(a.at[static_cast<Size>(row) * lda + k]) * __bfloat162float(b.at[static_cast<Size>(k) * ldb + column]);
+        return sum;
+    });
+}
+
 void by_clusters(Sides s) {
     if (wrong != 0 && left_out >= 0) return;
     Array a(static_cast<Size>(s.m) * s.k, 0), b(static_cast<Size>(s.k) * s.n, 0), c(static_cast<Size>(s.m) * s.n, 0);
@@ -309,6 +343,10 @@ int main(int count, char** words) {
         together<Wide, false>({257, 129, 200}, 2, 2);
     }
     if (asked("second")) second_pass({70, 264, 456}, 3), second_pass({16, 8, 64}, 1), second_pass<Ring<128, 6, 0>>({70, 136, 712}, 2);
+    if (asked("aside")) {
+        beside<true>({257, 264, 136}, 2), beside<true>({392, 264, 40}, 4), beside<true>({129, 328, 72}, 2);
+        beside<false>({261, 257, 75}, 2), beside<true>({40, 264, 24}, 2), beside<true>({1, 8, 8}, 2);
+    }
     if (asked("cluster")) by_clusters({130, 264, 840}), by_clusters({16, 8, 1000});
     if (asked("grouped")) {
         all_grouped({0, 1, 130, 0, 65}, 264, 136);

@@ -28,6 +28,11 @@ def test_plans_counted_by_hand() -> None:
     assert odd.cost(264) == odd.cost() - 64 * 264 * full
     pair = stream_k.plan("both", (4097, 4104, 4088), 132)
     assert (pair.tall, pair.count, pair.clusters, pair.whole) == (256, 17 * 17, 66, 16 * 16)
+    aside = stream_k.plan("aside", (4097, 4104, 4088), 132)
+    assert (aside.m, aside.n, aside.count, aside.full, aside.clusters) == (4096, 4096, 16 * 16, 16 * 16, 66)
+    assert stream_k.plan("aside", (4105, 4105, 64), 132).fields[:2] == (4105, 4105)  # nine are no longer few
+    assert stream_k.plan("aside", (130, 8, 64), 132).fields[:2] == (128, 8)
+    assert stream_k.plan("aside", (4, 260, 64), 132).fields[:2] == (4, 256)
     thin_one = stream_k.plan("stream_k", (16, 4096, 14336), 132)
     assert (thin_one.count, thin_one.full, thin_one.whole, thin_one.clusters) == (16, 0, 0, 132)
     assert stream_k.plan("split", (16, 4096, 14336), 132).cuts == 8

@@ -37,6 +37,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "pair": 0.98,
         "both": 0.98,
         "joint": 0.97,
+        "aside": 0.98,
     },
     "odd": {
         "whole": 0.60,
@@ -47,6 +48,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "pair": 0.85,
         "both": 0.95,
         "joint": 0.6,
+        "aside": 0.96,
     },
     "unaligned": {
         "whole": 3.0,
@@ -57,6 +59,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "pair": 3.9,
         "both": 4.0,
         "joint": 4.0,
+        "aside": 4.5,
     },
     "tail": {
         "whole": 0.70,
@@ -67,6 +70,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "pair": 0.7,
         "both": 1.1,
         "joint": 1.0,
+        "aside": 0.7,
     },
     "thin_16": {
         "whole": 0.15,
@@ -78,6 +82,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "both": 0.7,
         "joint": 0.95,
         "early": 0.95,
+        "aside": 0.4,
     },
     "thin_64": {
         "whole": 0.15,
@@ -89,6 +94,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "both": 0.7,
         "joint": 0.95,
         "early": 0.95,
+        "aside": 0.4,
     },
     "thin_128": {
         "whole": 0.15,
@@ -100,6 +106,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "both": 0.6,
         "joint": 0.95,
         "early": 0.95,
+        "aside": 0.3,
     },
 }
 
@@ -110,7 +117,7 @@ _OF = {
     **numbers(HEADER),
 }
 DEPTH, TALL, HALF = _OF["kBox"], _OF["kTileM"], _OF["kGroupM"]
-WIDE, NARROW = 256, _OF["kNarrow"]
+WIDE, NARROW, FEW = 256, _OF["kNarrow"], _OF["kFew"]
 FULL, THIN, LITTLE = _OF["kCostFull"], _OF["kCostThin"], _OF["kCostLittle"]
 WORK_THREADS = 3 * _OF["kGroupThreads"]
 PACK_THREADS, ADD_THREADS = _OF["kPackThreads"], _OF["kAddThreads"]
@@ -118,6 +125,7 @@ PITCH = 64  # elements: packed rows start where lines of memory do
 MOST_CUTS = 8
 HANDING = 12  # stages: about what it takes to write a tile of sums, to wait for the others' and to add up
 CLUSTERS = (1, 2, 4, 8)
+STRIP, ASIDE_REGISTERS = _OF["kStrip"], _OF["kAsideRegisters"]
 MULTIPROCESSORS = 132  # of an H100 and an H200: for how many parts a tile has is compiled into a kernel
 WARPS = 2 * _OF["kGroupThreads"] // 32  # that multiply
 
@@ -133,6 +141,7 @@ class Way:
     blocks: int = 1  # of a cluster, above each other
     wide: int = WIDE  # columns of a tile
     early: bool = False  # the second kernel's blocks start as the first's end
+    aside: bool = False  # a few rows and columns are in no tile
 
 
 WAYS: Mapping[str, Way] = {
@@ -145,6 +154,7 @@ WAYS: Mapping[str, Way] = {
     "both": Way("rest", blocks=2),
     "joint": Way("joint"),
     "early": Way("parts", wide=NARROW, early=True),
+    "aside": Way("none", blocks=2, aside=True),
 }
 
 
@@ -301,9 +311,13 @@ class Plan:
 
 
 def plan(name: str, shape: tuple[int, ...], sm_count: int) -> Plan:
-    """How a step deals the tiles of (m, n, k)."""
+    """How a step deals the tiles of (m, n, k); of what has tiles."""
     m, n, k = shape
     way = WAYS[name]
+    if way.aside:
+        m, n = (
+            side - side % tile * (side > tile and side % tile <= FEW) for side, tile in ((m, TALL), (n, WIDE))
+        )
     return Plan(way, m, n, k, MULTIPROCESSORS if way.cut == "cluster" else sm_count)
 
 
@@ -319,7 +333,7 @@ def _entry(name: str) -> Callable[[Problem], str]:
         engine = "true" if problem.shape[1] % 8 == 0 else "false"
         if way.cut == "joint":
             return f"{NAMESPACE}::joint<{ring}, {engine}>"
-        return f"{NAMESPACE}::stream_k<{ring}, {way.blocks}, {engine}>"
+        return f"{NAMESPACE}::{'aside' if way.aside else 'stream_k'}<{ring}, {way.blocks}, {engine}>"
 
     return entry
 
@@ -396,6 +410,11 @@ STREAM_K = Kernel(
             "early",
             "Split-K with tiles of 128 columns: half as many parts, so half the sums, and a ring of six "
             "stages. The second kernel's blocks start as the first's end.",
+        ),
+        _step(
+            "aside",
+            "Pairs of whole tiles; up to eight rows or columns more get no tile. Three warps of each block, "
+            "which had nothing to do, multiply them meanwhile, by mma.sync and without shared memory.",
         ),
     ),
     inputs=lambda problem: (

@@ -4,7 +4,7 @@ captures/h200/stream_k_bench/all.json.xz: one matmul kernel with tiles of 128 ×
 multiprocessors, a tile on each at a time), on seven shapes. `whole` leaves tiles whole, `split` cuts each
 along k, and so does `cluster`, whose pieces are added up by the blocks of a cluster; `stream_k` cuts all of
 them as one line, `hybrid` only what does not fill a wave; in `pair` two blocks share B; `both` is hybrid and
-pair. Leave `joint` and `early` aside.
+pair. Leave out `joint`, `early` and `aside`.
 """
 
 from labcode.grading.sheet import Answers, Count, Misreading, Number, Share, Word

@@ -46,6 +46,15 @@ class Operands:
         return self.a.shape[0], self.b.shape[1], self.a.shape[1]
 
 
+class _Rest(ctypes.Structure):
+    """``Rest`` in the header: the matrices, their sides, and how much of C has tiles."""
+
+    _fields_ = (
+        *((name, ctypes.c_uint64) for name in ("a", "b", "c")),
+        *((name, ctypes.c_int) for name in ("m", "n", "k", "lda", "ldb", "ldc", "rows", "columns")),
+    )
+
+
 def call_of(torch: Any, name: str, given: Operands, gpu: Gpu) -> products.Call:
     """A function that computes C by a step each time it is called; a `LabError` says what it cannot take.
 
@@ -77,6 +86,15 @@ def call_of(torch: Any, name: str, given: Operands, gpu: Gpu) -> products.Call:
             )
             if plan.way.early
             else mapped.bind(topic.HEADER, f"{topic.NAMESPACE}::add_parts", threads, second, (sums, given.c)),
+        ]
+    elif plan.way.aside:
+        map_c = mapped.boxes(given.c, topic.HALF) if n % 8 == 0 else (ctypes.c_uint64 * 16)()
+        sides = (m, n, k, a.stride(0), b.stride(0), n, plan.m, plan.n)
+        rest = _Rest(*(x.data_ptr() for x in (a, b, given.c)), *sides)
+        calls = [
+            mapped.bind(
+                topic.HEADER, entry(step, problem), sizes, [*maps, map_c, fields, rest], (a, b, given.c)
+            )
         ]
     elif plan.way.cut == "cluster":
         arguments = [*maps, fields, mapped.pointer(given.c), ctypes.c_int(n)]
