@@ -9,6 +9,7 @@ import __future__
 import ast
 import inspect
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from types import ModuleType
@@ -18,7 +19,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labcode.analysis.ledger import changes, ledger, lines, steady
+from labcode.analysis.ledger import changes, ledger, lines, meetings, steady
 from labcode.analysis.ledger.lines import NOWHERE, Place
 from labcode.analysis.ledger.owners import CODE, OWNERS
 from labcode.analysis.ledger.replay import Program
@@ -479,7 +480,114 @@ def of_side(self: Any, side: str) -> float:
     return of_each(self, *[one for one in SIDES if SIDES[one] == side])
 
 
+# ---- collectives in which GPUs wait for each other
+
+RING, RING_2 = "ncclDevKernel_AllReduce_Sum", "ncclDevKernel_AllReduce_Max"
+ROOT = "ncclDevKernel_Broadcast"
+
+
+def met(ops: pd.DataFrame, launched: Any) -> tuple[list[list[tuple[int, ...]]], str]:
+    """Set by set: when the last came, who waited until then; and why there is nothing to be told."""
+    talk = [
+        (row.start_ns, row.end_ns, row.device, row.short_name, number)
+        for number, row in enumerate(ops.itertuples())
+        if row.kind == "kernel" and row.short_name in (RING, RING_2, ROOT)
+    ]
+    talk.sort(key=lambda one: one[0])
+
+    def gpus(some: list[Any]) -> list[int]:
+        return sorted({one[2] for one in some})
+
+    def even(some: list[Any]) -> bool:
+        counts = Counter((one[3], one[2]) for one in some)
+        return all(len({counts[name, gpu] for gpu in gpus(some)}) == 1 for name in {one[3] for one in some})
+
+    one_way = [one for one in talk if one[3] == ROOT]
+    if not even(one_way) or len(gpus(one_way)) == 1:
+        talk = [one for one in talk if one[3] != ROOT]
+    if len(gpus(talk)) < 2:
+        return [], "fewer than two GPUs"
+    if not even(talk):
+        talk = [one for one in talk if launched[one[4]] >= 0]
+    if not even(talk) or len(gpus(talk)) < 2:
+        return [], "the GPUs ran different numbers"
+    sets: dict[tuple[str, int], list[Any]] = {}
+    nth: Counter[tuple[str, int]] = Counter()
+    for one in talk:
+        sets.setdefault((one[3], nth[one[3], one[2]]), []).append(one)
+        nth[one[3], one[2]] += 1
+    together = [
+        max(one[0] for one in each) < min(one[1] for one in each)
+        for (name, _), each in sets.items()
+        for _ in each
+        if name != ROOT
+    ]
+    if not together or sum(together) / len(together) < 0.9:
+        return [], f"only {100 * sum(together) / max(len(together), 1):.1f} % of"
+    found = []
+    for (name, _), each in sets.items():
+        came, first = max(one[0] for one in each), min(one[0] for one in each)
+        rows = []
+        for start, end, device, _, number in each:
+            until = start if name == ROOT and end < came else min(came, end)
+            rows.append((number, device, start, end, until, int(start == came and first < start)))
+        found.append(sorted(rows))
+    return sorted(found), ""
+
+
+def told_met(table: pd.DataFrame, why: str) -> tuple[list[list[tuple[int, ...]]], str]:
+    columns = ["row", "device", "start_ns", "end_ns", "until_ns", "last"]
+    sets: dict[Any, list[tuple[int, ...]]] = {}
+    for number, *row in table[["set", *columns]].itertuples(index=False, name=None):
+        sets.setdefault(number, []).append(tuple(map(int, row)))
+    begins = ("fewer than two GPUs", "the GPUs ran different numbers", why.partition(" % of")[0] + " % of")
+    return sorted(map(sorted, sets.values())), next(
+        (one for one in begins if why and why.startswith(one)), ""
+    )
+
+
+def collectives() -> Inputs:
+    def ops(*rows: tuple[int, int, int, str]) -> pd.DataFrame:
+        columns = ["start_ns", "end_ns", "device", "short_name"]
+        return pd.DataFrame([*rows, (0, 5, 0, "gemm")], columns=columns).assign(kind="kernel")
+
+    pair = [(10, 50, 0, RING), (30, 50, 1, RING)]
+    later = [(110, 150, 1, RING), (140, 150, 0, RING)]
+    root = [(60, 70, 0, ROOT), (80, 95, 1, ROOT)]
+    apart = [(200, 209, 0, RING), (210, 220, 1, RING)]
+    three = [(10, 40, 0, RING), (15, 40, 1, RING), (20, 40, 2, RING)]
+    tenth = [(300 + 20 * k, 310 + 20 * k, gpu, RING) for k in range(9) for gpu in (0, 1)]
+    crossed = [(10, 90, 0, RING), (20, 90, 0, RING_2), (12, 90, 1, RING_2), (22, 90, 1, RING)]
+    mixed = [later[1], *pair, later[0]]
+    made = [ops(*one) for one in (mixed, pair + later + root, pair + root[:1], root, pair[:1], three)]
+    made += [
+        ops(*pair, *later, *apart),
+        ops(*tenth, *apart),
+        ops(*pair, (55, 58, 0, RING)),
+        ops(),
+        ops(*crossed),
+    ]
+    made += [ops(*pair, *root, (96, 99, 0, ROOT)), ops(*pair, (60, 70, 0, ROOT), (70, 95, 1, ROOT))]
+    made += [
+        ops(*[(20, 40, gpu, RING) for gpu in (0, 1)]),
+        ops(*pair, (200, 210, 0, RING), (210, 220, 1, RING)),
+    ]
+    found = [(one, np.zeros(len(one), np.int64)) for one in made]
+    for rows, left in ((made[8], [2]), (made[8], [1]), (made[8], [0, 1, 2]), (made[8], [0]), (made[0], [0])):
+        launched = np.zeros(len(rows), np.int64)
+        launched[left] = -1
+        found.append((rows, launched))
+    return found
+
+
 SUBJECTS = {
+    "collectives that wait": Subject(
+        meetings,
+        "waits",
+        met,
+        collectives,
+        (("TOGETHER", 0.95), ("TOGETHER", 0.5)),
+    ),
     "period": Subject(
         iterations,
         "_period",
@@ -558,6 +666,11 @@ OF_ITS_OWN = "a thread with a range of its own has ranges; where none is around,
 WHOLE = "counts are whole numbers: neither a quarter nor a half of one makes two of them alike"
 NOTHING = "-1 stands for none, of a call that waits for nothing and an operation that comes after none"
 EQUIVALENT: dict[str, dict[str, tuple[int, str]]] = {  # how a mutant begins: how many there are, and why
+    "collectives that wait": {
+        "none = ": (3, "what it gives to no rows"),
+        "if not len(talk)": (1, "without rows there are no GPUs"),
+        "talk = talk.assign(set=": (4, "the numbers of the sets are apart, whatever they are"),
+    },
     "period": {
         "lengths = ": (2, "a distance is 1 or more"),
         "first = ": (1, "of a length of at most half, twice as much is at most all"),
@@ -596,6 +709,8 @@ def comparable(value: Any) -> Any:
         return as_lists(value)
     if isinstance(value, pd.DataFrame):
         return told_shares(value)
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], pd.DataFrame):
+        return told_met(*value)
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     return (
