@@ -326,7 +326,7 @@ def cache_folder() -> Path:
         return Path(own)
     base = os.environ.get("XDG_CACHE_HOME")
     folder = (Path(base) if base else Path.home() / ".cache") / "profiling-lab"
-    if os.access(next(place for place in (folder, *folder.parents) if place.exists()), os.W_OK):
+    if may_be_made(folder):
         return folder
     folder = Path(tempfile.gettempdir()) / f"profiling-lab-{os.getuid()}"
     with suppress(FileExistsError):
@@ -336,6 +336,11 @@ def cache_folder() -> Path:
             f"{folder}: not a folder of your own; remove it, or set LABCODE_CACHE to another folder"
         )
     return folder
+
+
+def may_be_made(folder: Path) -> bool:
+    """Whether the user may write to a folder, or to the one in which it would be made."""
+    return os.access(next(place for place in (folder, *folder.parents) if place.exists()), os.W_OK)
 
 
 def list_sets() -> list[str]:

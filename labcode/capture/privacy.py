@@ -148,12 +148,13 @@ def _rule(what: str, marks: str, pattern: str | re.Pattern[str], neutral: Neutra
     )
 
 
+# what is repeated possessively does not look around: CPython 3.11.2 takes what it looked at, too
 _RULES = (
     _rule(
         "an environment variable",
         "=:",
         rf"(?<![A-Za-z0-9_])(?P<head>{_VARIABLE}(?:{_QUOTE} ?[=:]|=) ?|{_STATES}{_QUOTE} ?: ?)"
-        rf"(?:(?P<q>{_QUOTE})(?P<quoted>(?:(?!(?P=q))[^\n]){{1,65536}}+)|(?P<bare>[^\s=\"',;\\\[\]{{}}()<>][^\s\"',;\\]*))",
+        rf"(?:(?P<q>{_QUOTE})(?P<quoted>(?>(?:(?!(?P=q))[^\n]){{1,65536}}))|(?P<bare>[^\s=\"',;\\\[\]{{}}()<>][^\s\"',;\\]*))",
         _variable,
     ),
     _rule(
@@ -161,7 +162,7 @@ _RULES = (
         "wW",
         rf"(?<![A-Za-z0-9_])(?P<head>(?i:cwd|pwd|work(?:ing)?[_\-]?dir(?:ectory)?)(?:{_QUOTE})?"
         r"(?>\s*+(?:[=\-]>|[:=])\s*+|\s++is\s++|\s++))"
-        rf"(?:(?P<q>{_QUOTE})(?P<quoted>(?:(?!(?P=q))[^\n]){{1,65536}}+)|(?P<bare>[\w.~/\-][^\s\"',;\\]*))",
+        rf"(?:(?P<q>{_QUOTE})(?P<quoted>(?>(?:(?!(?P=q))[^\n]){{1,65536}}))|(?P<bare>[\w.~/\-][^\s\"',;\\]*))",
         _variable,
     ),
     _rule(
@@ -181,7 +182,7 @@ _RULES = (
         "a user at a host",
         "@",
         r"(?<![A-Za-z0-9._+\-@])[A-Za-z_][A-Za-z0-9._+\-]*+(?::[^\s@/\"']{1,64}+)?"
-        r"@(?!(?:plt|got)\b|lib\w*\.so|(?:source|url|section):|[A-Za-z0-9.\-]*\.[a-z]{2,6}(?!\w|\.\w))[a-z0-9](?:[a-z0-9\-]|\.(?=[a-z0-9]))++(?![\w@(])",
+        r"@(?!(?:plt|got)\b|lib\w*\.so|(?:source|url|section):|[A-Za-z0-9.\-]*\.[a-z]{2,6}(?!\w|\.\w))[a-z0-9](?>(?:[a-z0-9\-]|\.(?=[a-z0-9]))+)(?![\w@(])",
         ADDRESS,
     ),
     _rule("an absolute path", "/\\~", _PATH, _path),

@@ -30,7 +30,7 @@ def can_run() -> dict[str, dict[str, Any]]:
         sorted({need for things in wanted.values() for needs in things.values() for need in needs})
     )
     lists = {
-        kind: {name: [need for need in needs if need in missing] for name, needs in things.items()}
+        kind: {name: [need for need in missing if need in needs] for name, needs in things.items()}
         for kind, things in wanted.items()
     }
     return {**lists, "missing": missing}

@@ -121,7 +121,7 @@ def _advice(report: Mapping[str, Any], console: Console) -> None:
     told = [text for text in report["problems"] if not any(text in reason for reason in missing)]
     if missing or told:
         console.print("\n[bold]To enable the rest[/bold]")
-    for text in [*missing, *told]:
+    for text in dict.fromkeys([*missing, *told]):
         _indented(f"• {escape(text)}", console, 2)
 
 

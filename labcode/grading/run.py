@@ -300,7 +300,7 @@ def _list(home: Path, console: Console, parts: Sequence[str] = ()) -> int:
         if parts:
             shown = lines[name]
         else:
-            console.print(f"{name:<10} {_bar(counts[name])}", highlight=False)
+            console.print(f"{name:<{max(map(len, lines))}} {_bar(counts[name])}", highlight=False)
             shown = short[name] if following is not None and following[0].book_part == name else []
         for text in shown:
             console.print(text, highlight=False, soft_wrap=True)

@@ -1,8 +1,7 @@
 """`labcode roofline`: a report of Nsight Compute and a file name in; its launches under the roofs out."""
 
 from pathlib import Path
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from labcode.analysis.kernel.roofline import counter_ceilings, datasheet_ceilings, measured_ceilings
 from labcode.errors import LabError
@@ -10,6 +9,9 @@ from labcode.figures.charts.roofline import roofline
 from labcode.figures.style import render
 from labcode.outputs import whole
 from labcode.reports.ncu.report import open_report
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def write_roofline(
@@ -46,7 +48,7 @@ def write_roofline(
         if ceilings is not None:
             roofs += measured_ceilings(ceilings)
 
-        def draw() -> Figure:
+        def draw() -> "Figure":
             return roofline(report, precision=precision, ceilings=roofs)
 
         part.write_bytes(render(draw, mode, form))  # type: ignore[arg-type]

@@ -49,6 +49,17 @@ def test_a_table_of_a_thousand_lines_is_refused():
         book.table(pd.DataFrame({"x": range(1000)}))
 
 
+def test_a_readers_own_sets_make_no_table_too_long():
+    rows = [{"GPU": gpu, "x": x} for gpu in ("H200", "H100", "B200", "mine") for x in range(20)]
+    book.table(pd.DataFrame(rows))
+    with pytest.raises(ValueError, match="84 rows; select"):
+        book.table(
+            pd.DataFrame(
+                [{"GPU": gpu, "x": x} for gpu in ("H200", "H100", "B200", "mine") for x in range(21)]
+            )
+        )
+
+
 def test_text_is_aligned_by_kind():
     assert as_text(build(FRAME, "Kernels", **NOTHING)).splitlines() == [
         "Kernels",

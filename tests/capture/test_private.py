@@ -3,6 +3,8 @@
 import getpass
 import json
 import lzma
+import re
+import re._parser as sre  # type: ignore[import-not-found]
 import socket
 import sqlite3
 import time
@@ -390,6 +392,23 @@ def test_what_cannot_be_told_is_listed_for_people_to_judge(captured: Lab, text: 
 )
 def test_harmless_texts_stay_as_they_are(text: str) -> None:
     assert privacy.find([text]) == [] and privacy.reduce(text) == text
+
+
+def test_what_is_repeated_possessively_does_not_look_around() -> None:
+    """CPython 3.11.2 takes what the last try looked at, too: of `"user": "x"` the closing quote."""
+
+    def inside(one: object) -> list[object]:
+        parts = one if isinstance(one, tuple | list | sre.SubPattern) else ()
+        return [one, *(deeper for part in parts for deeper in inside(part))]
+
+    around = sre.ASSERT, sre.ASSERT_NOT  # type: ignore[attr-defined]
+    repeated = 0
+    for rule in privacy._RULES:
+        for node in inside(sre.parse(rule.pattern.pattern, rule.pattern.flags & ~re.UNICODE)):
+            if isinstance(node, tuple) and node[0] is sre.POSSESSIVE_REPEAT:  # type: ignore[attr-defined]
+                repeated += 1
+                assert not [one for one in inside(node[1]) if any(one is code for code in around)], rule
+    assert repeated
 
 
 @planted

@@ -2,9 +2,11 @@
 
 import io
 import os
+import shutil
 import subprocess
 import sys
 from itertools import combinations
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -176,3 +178,19 @@ def test_a_backend_that_does_not_exist_is_not_needed(named: str, taken: str) -> 
     environment = {**os.environ, "MPLBACKEND": named}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert done.stdout.split() == [named, taken], done.stderr
+
+
+def test_fonts_are_listed_once_where_home_is_read_only(tmp_path: Path) -> None:
+    code = """if True:
+        import os
+        from pathlib import Path
+        access = os.access
+        os.access = lambda path, mode: Path(path) != Path.home() and access(path, mode)  # root may all
+        import labcode.figures
+        import matplotlib
+        print(matplotlib.get_cachedir())"""
+    shutil.copytree(matplotlib.get_cachedir(), tmp_path / "kept" / "matplotlib")  # which lists fonts already
+    environment = {name: text for name, text in os.environ.items() if not name.startswith(("XDG_", "MPL"))}
+    environment |= {"HOME": str(tmp_path), "LABCODE_CACHE": str(tmp_path / "kept")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == (str(tmp_path / "kept" / "matplotlib"), "")

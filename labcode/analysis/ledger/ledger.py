@@ -384,9 +384,7 @@ class _Idle:
         long = after & ~short
         yield cut[long], end[long], CODE["queued"]
         yield cut[short], end[short], CODE["launch"]
-        rest = start[late], np.where(after, cut, end)[late]
-        rest = rest[0][rest[1] > rest[0]], rest[1][rest[1] > rest[0]]
-        yield from self._of_cpu(*rest)
+        yield from self._of_cpu(start[late], np.where(after, cut, end)[late])
 
     def _called(self, ends: Ints) -> Ints:
         """For each idle stretch the row of the call that launched the operation it ends with; -1: none."""

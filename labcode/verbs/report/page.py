@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from labcode import __version__
 from labcode.analysis.rules.writing import NOT_ADDITIVE, evidence_count, shown_evidence
@@ -31,6 +30,9 @@ from labcode.store import repository_root
 from labcode.verbs.report.document import TOP, Document, Found, Shown, part_of
 from labcode.verbs.report.gather import gather
 from labcode.verbs.report.writing import readable, write_json, write_md
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMATS = ("html", "md", "json")
 MOST_EVENTS = 120_000  # of the timeline; a page of so many has about five megabytes
@@ -276,7 +278,7 @@ def _pictures(document: Document, *, still: bool) -> dict[str, Iterator[dict[str
     }
 
 
-_Chart = tuple[Callable[[], Figure], str]
+_Chart = tuple[Callable[[], "Figure"], str]
 
 
 def _drawn(charts: Iterator[_Chart]) -> Iterator[dict[str, str]]:
