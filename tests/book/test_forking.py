@@ -17,7 +17,10 @@ from tests.book.test_at_once import running, until
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="kernels are forked on Linux")
 SAYS = """
 import os, sys
-print(os.getppid(), os.getcwd(), os.environ["MARK"], "pandas" in sys.modules, sys.argv[1:2])
+ready = "pandas" in sys.modules
+import matplotlib
+inline = "inline" in matplotlib.get_backend()
+print(os.getppid(), os.getcwd(), os.environ["MARK"], ready, sys.argv[1:2], inline)
 """
 WAITS = """
 import pathlib, sys
@@ -55,7 +58,7 @@ def test_a_kernel_is_forked_with_the_folder_and_environment_of_its_page(
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         server, *said = shown(SAYS, tmp_path / name).split()
-        assert said == [str(tmp_path / name), "later", "True", "['-f']"]
+        assert said == [str(tmp_path / name), "later", "True", "['-f']", "True"]
         servers.add(int(server))
     assert len(servers) == 1 and os.getpid() not in servers
 

@@ -34,6 +34,7 @@ WORTH = 8  # pages to be read, from which on a process for their kernels is wort
 _WAITING = 64  # who ask while one is forked
 _IMPORTED = ("ipykernel.kernelapp", "numpy", "pandas", "matplotlib.figure", "labcode.book")
 _LAUNCHER, _NAME = "ipykernel_launcher", "labcode-forked"
+_BACKEND = "module://matplotlib_inline.backend_inline"
 _STARTUP_S = 120  # of the process, where much else is to be done
 _address = ""  # of that process, while there is one
 
@@ -177,6 +178,7 @@ def _main() -> None:
     os.environ["JPY_PARENT_PID"] = str(
         os.getpid()
     )  # whose end ends a kernel; read when Jupyter's is imported
+    os.environ.setdefault("MPLBACKEND", _BACKEND)  # as Jupyter's kernel does before matplotlib reads it
     for name in _IMPORTED:
         importlib.import_module(name)
     asked = _serve(listener)
