@@ -129,10 +129,10 @@ def newest(session: nox.Session) -> None:
 @session
 def content(session: nox.Session) -> None:
     """Check kernels (compiled, and run on the CPU), wrong answers to exercises, pages without a capture,
-    and that the captures are whole.
+    and that the captures are whole; what is marked slow at night.
     """
     python = environment(session, "dev", "-e", ".[book,dev]")
-    pytest(python, *CONTENT, *session.posargs)
+    pytest(python, "-m", "not slow", *CONTENT, *session.posargs)
 
 
 @session
@@ -182,10 +182,10 @@ def audit(session: nox.Session) -> None:
 
 @session
 def nightly(session: nox.Session) -> None:
-    """Run the tests of the lab's code, slow ones too, with many more made-up inputs: an hour or so."""
+    """Run all tests, slow ones too, with many more made-up inputs and seeds: an hour or two."""
     python = environment(session, "dev", "-e", ".[book,dev]", TORCH)
-    ignored = [f"--ignore={path}" for path in CONTENT]
-    pytest(python, "--hypothesis-profile=nightly", "-o", "timeout=3000", *ignored, *session.posargs)
+    session.env["LABCODE_SEEDS"] = "20"
+    pytest(python, "--hypothesis-profile=nightly", "-o", "timeout=3000", *session.posargs)
 
 
 @session

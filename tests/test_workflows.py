@@ -97,7 +97,6 @@ def test_sessions_and_scripts_that_steps_call_are_there():
     scripts = set(re.findall(r"\.ci/\w+", "\n".join(steps)))
     assert sessions == {
         "book",
-        "content",
         "elsewhere",
         "linkcheck",
         "newest",

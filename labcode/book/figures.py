@@ -112,10 +112,11 @@ def _svg(drawing: Callable[..., Figure] | Figure, look: Callable[[Figure], None]
     drawn = _drawn(drawing)
     try:
         look(drawn)
-        wide, cuts = figure_bytes(drawn, "svg").decode(), _places_to_cut(drawn)
+        wide = figure_bytes(drawn, "svg").decode()
+        slim = _narrow(drawing) if callable(drawing) else None
+        return _Drawn(wide, slim or turned(wide, _places_to_cut(drawn)))
     finally:
         _forget(drawn)
-    return _Drawn(wide, (_narrow(drawing) if callable(drawing) else None) or turned(wide, cuts))
 
 
 def _narrow(drawing: Callable[..., Figure]) -> str | None:
@@ -130,7 +131,9 @@ def _narrow(drawing: Callable[..., Figure]) -> str | None:
             for axes in drawn.axes:
                 label = axes.xaxis.label
                 label.set_text(wrapped(label.get_text(), NARROW_IN - 0.6, float(label.get_fontsize())))
-            return figure_bytes(drawn, "svg").decode() if words_have_room(drawn) else None
+            if not words_have_room(drawn):
+                return None
+            return figure_bytes(drawn, "svg").decode()
         finally:
             _forget(drawn)
 

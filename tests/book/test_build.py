@@ -139,17 +139,6 @@ def test_a_strict_build_starts_from_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_false_claim_fails_the_strict_build_of_the_shipped_set(house, capsys):
-    write_page(house, "page", PAGE.replace("at_most=12", "at_most=9"))
-    assert build(None, "html", update_claims=True, strict=True) == 1
-    error = capsys.readouterr().err
-    assert (
-        "page.md: WARNING: claim does not hold: the `copy` is fast: 10.0\u202fµs (at most 9.0\u202fµs)"
-        in error
-    )
-    assert build(None, "html") == 0  # who is writing the page still sees it
-
-
 def test_a_figure_that_is_not_its_table_fails_the_strict_build_and_is_named(house, capsys):
     write_page(house, "page", PAGE + PICTURE)
     assert build("h200", update_claims=True) == 0
@@ -309,9 +298,8 @@ def test_stale_captures_are_marked_and_fail_strict_builds(house, capsys):
     assert "page.md:9: WARNING: captures of measuring in set 'h200' are stale" in error
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_a_cell_that_fails_is_shown_and_named(house, capsys, monkeypatch, processes):
-    monkeypatch.setattr("multiprocessing.cpu_count", lambda: processes)
+def test_a_cell_that_fails_is_shown_and_named(house, capsys, monkeypatch):
+    monkeypatch.setattr("multiprocessing.cpu_count", lambda: 2)
     write_page(house, "page", PAGE.replace("book.value(", "1 / 0\nbook.value("))
     with pytest.raises(LabError, match=r"book/page\.md: a cell of this page failed"):
         build(None, "html")
@@ -366,7 +354,8 @@ def test_what_fails_or_warns_is_built_and_said_again(house, capsys):
         assert "claim does not hold" in capsys.readouterr().err
     for _ in range(2):
         assert build(None, "html", strict=True) == 1
-        assert "claim does not hold" in capsys.readouterr().err
+        said = "page.md: WARNING: claim does not hold: the `copy` is fast: 10.0\u202fµs (at most 9.0\u202fµs)"
+        assert said in capsys.readouterr().err
     assert build(None, "html", update_claims=True) == 0
     assert '"holds": false' in (house / "captures/h200/claims.json").read_text(encoding="utf-8")
     write_page(house, "page", PAGE)

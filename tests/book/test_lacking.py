@@ -5,12 +5,17 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from labcode import store
 from tests.book import cells
 
+# what opens a capture, a way of borrowing each
+_OPENERS = re.compile(
+    r"\bbook\.(capture|launches|trace|power|memory|record|holder|metered|recorded|unrecorded|traced|counted)\("
+)
 _USED = re.compile(r"^```\{captures-used\} (.*)$", re.MULTILINE)
 # cells that open sets themselves
 _AROUND = re.compile(r"\btwo_sets\.|\bstore\.\w*(?:set|holder|claims)|\bcaptures/\w")
@@ -39,24 +44,33 @@ def size_bytes(page: str) -> int:
     return sum(int(file["bytes"]) for run in runs for file in run["files"].values())
 
 
-def cases() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Pages that read little and together use every experiment, each with those that no page before uses; and
-    each page that opens sets by itself with all of its own.
+def cases() -> Iterator[Any]:
+    """Pages that read little and together open captures in every way; each page that opens sets by itself,
+    with all of its own. At night, pages that read little and together use every experiment.
     """
-    left = {name for names in used().values() for name in names}
-    while left:
-        page = min(
-            (page for page, names in used().items() if left & {*names}),
-            key=lambda page: size_bytes(page) / len(left & {*used()[page]}),
-        )
-        yield page, tuple(sorted(left & {*used()[page]}))
-        left -= {*used()[page]}
+    ways = {page: {*_OPENERS.findall("".join(cells.cells(page)))} for page in used()}
+    for page, _ in covering(ways):
+        yield page, used()[page]
     for page, names in used().items():
         if any(_AROUND.search(cell) for cell in cells.cells(page)):
             yield page, names
+    for page, new in covering({page: {*names} for page, names in used().items()}):
+        yield pytest.param(page, tuple(sorted(new)), marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize(("page", "hidden"), list(cases()), ids=str)
+def covering(held: Mapping[str, set[str]]) -> Iterator[tuple[str, set[str]]]:
+    """Pages that read little and together hold all that any holds; each with what no page before has."""
+    left = {name for names in held.values() for name in names}
+    while left:
+        page = min(
+            (page for page, names in held.items() if left & names),
+            key=lambda page: size_bytes(page) / len(left & held[page]),
+        )
+        yield page, left & held[page]
+        left -= held[page]
+
+
+@pytest.mark.parametrize(("page", "hidden"), list(cases()))
 def test_pages_run_without(
     page: str, hidden: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

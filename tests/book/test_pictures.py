@@ -1,5 +1,6 @@
 """Every figure of the book is drawn once, read back, and compared with what it was drawn from.
 
+A strict build compares them too; that all that show a quantity have something to compare is seen at night.
 What shows no quantity along an axis has nothing to compare: it is named here, with the reason.
 """
 
@@ -55,6 +56,7 @@ def drawn_by(drawing: Callable[..., Any]) -> str:
     return code.co_names[0] if code.co_name == "<lambda>" else code.co_name
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("page", pages())
 def test_figures_show_their_tables(page: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,10 @@ def test_settings_that_are_none(text: str, capsys: pytest.CaptureFixture[str]) -
     ("flags", "message"),
     [
         (("--counts", "4"), "--counts asks for a group of 4 and there are 2 processes"),
-        (("--counts", "1", "--batch", "3"), "--batch 3 cannot be shared evenly by 2 GPUs"),
+        pytest.param(
+            *(("--counts", "1", "--batch", "3"), "--batch 3 cannot be shared evenly by 2 GPUs"),
+            marks=pytest.mark.slow,  # after a first run; the others end before
+        ),
         (("--strategies", "naive,magic"), "magic: no such strategy (there are: naive,"),
         (("--counts", "0"), "0 is not between 1 and"),
     ],

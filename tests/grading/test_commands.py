@@ -32,18 +32,23 @@ def torch(text: str) -> Torch:
     return found
 
 
+LARGE = 8_000_000  # bytes of a report: NVIDIA's reader takes seconds for one
+
+
 def runs(tool: str) -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
-    """The captures of a tool that are at hand, each set of options once."""
-    seen = set()
+    """The captures of a tool that are at hand, each set of options once, in the smallest that has them."""
+    found: dict[tuple[str, ...], tuple[int, str, str, str]] = {}
     for name in store.list_sets():
         captures = store.load_set(name)
         for experiment, record in captures.experiments.items():
             if record.tool != tool or captures.absent(experiment):
                 continue
             for run, one in record.runs.items():
-                if one.tool_args not in seen:
-                    seen.add(one.tool_args)
-                    yield name, experiment, run, one.tool_args
+                size = sum(file.size_bytes for file in one.files)
+                this = (size, name, experiment, run)
+                found[one.tool_args] = min(this, found.get(one.tool_args, this))
+    for words, (_, name, experiment, run) in found.items():
+        yield name, experiment, run, words
 
 
 def test_captures_of_nsys_hold_what_their_options_say() -> None:
@@ -71,7 +76,10 @@ def test_reports_of_ncu_hold_what_their_options_say() -> None:
     count = 0
     for name, experiment, run, words in runs("ncu"):
         said = ncu(" ".join(words).replace("regex:", "'regex:").replace(")$", ")$'"))
-        report = open_ncu(store.load_set(name).path_of(experiment, run, ".ncu-rep"))
+        path = store.load_set(name).path_of(experiment, run, ".ncu-rep")
+        if path.stat().st_size > LARGE:  # each experiment has smaller ones with other filters
+            continue
+        report = open_ncu(path)
         sections = {section.id for launch in report.list for section in launch.sections}
         where = (name, experiment, run)
         assert said.sections <= sections | {"WorkloadDistribution"}, (where, said.sections - sections)

@@ -30,6 +30,7 @@ from labcode.book.sphinx import (
     execution,
     failing,
     folding,
+    forking,
     framing,
     glossary,
     lighter,
@@ -100,6 +101,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("labcode_strict", False, "", bool)
     app.add_config_value("labcode_update_claims", False, "", bool)
     app.connect("builder-inited", _prepare_caches)
+    forking.register(app)
     app.connect("doctree-read", _leave_foreign_names)
     mathml.register(app)
     api.register(app)

@@ -13,7 +13,7 @@ import posixpath
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +66,9 @@ def open_extract(path: Path) -> Extract:
 
 
 def _extracted(report: Path, path: Path) -> Extract:
-    with report.open("rb") as handle:
-        frame = check_frame(ncu_wire.FileBytes(handle), path)
-    content = _read(report, path)
+    digest = store.file_sha256(report)
+    frame = _frame(report, path, digest)
+    content = _read(report, path, digest)
     launches: Sequence[Mapping[str, Any]] = content["launches"]
     if len(launches) != len(frame.process_ids):
         raise InputError(
@@ -153,7 +153,19 @@ def check_frame(data: ncu_wire.Data, path: Path) -> Frame:
     return Frame(number, product, command, tuple(process_ids))
 
 
-def _read(report: Path, path: Path) -> dict[str, Any]:
+def _frame(report: Path, path: Path, digest: str) -> Frame:
+    """The report's frame, walked once: what was checked of equal bytes is in the cache."""
+
+    def walk(made: Path) -> None:
+        with report.open("rb") as handle:
+            frame = check_frame(ncu_wire.FileBytes(handle), path)
+        made.write_text(json.dumps(asdict(frame)), encoding="utf-8")
+
+    found = json.loads(store.cached(digest, f".frame{EXTRACT_FORMAT}.json", walk).read_text(encoding="utf-8"))
+    return Frame(**found | {"process_ids": tuple(found["process_ids"])})
+
+
+def _read(report: Path, path: Path, digest: str) -> dict[str, Any]:
     """The report's content by NVIDIA's reader in a process of its own, or from the cache."""
     from labcode.tools import run_tool
 
@@ -180,7 +192,7 @@ def _read(report: Path, path: Path) -> dict[str, Any]:
                 f"{path}: NVIDIA's reader could not read it ({result.last_line()}); profile again"
             )
 
-    made = store.cached(store.file_sha256(report), f".ncu{EXTRACT_FORMAT}.json", extract)
+    made = store.cached(digest, f".ncu{EXTRACT_FORMAT}.json", extract)
     content: dict[str, Any] = json.loads(made.read_text(encoding="utf-8"))
     return content
 
