@@ -31,6 +31,16 @@ PartSize = Annotated[
 ]
 
 
+def formats(*words: str, told: str = "") -> Any:
+    """The option that chooses among formats, which shells complete; ``told`` is its help, or their list."""
+    told = told or f"{', '.join(words[:-1])} or {words[-1]}."
+    return typer.Option("--format", "-f", help=told, autocompletion=lambda: list(words))
+
+
+TablesAs = Annotated[str, formats("table", "csv", "json", "md")]
+VerdictsAs = Annotated[str, formats("table", "json", "md")]
+
+
 def judge(doubts: Iterable[str]) -> None:
     """Print what only people can judge."""
     for line in doubts:
