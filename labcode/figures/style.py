@@ -19,6 +19,7 @@ from typing import Any, Literal, ParamSpec
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
@@ -460,6 +461,24 @@ def fit(text: str, room_in: float, size_pt: float = SMALL_PT) -> str:
     if low >= FEWEST and (low >= ENOUGH or low >= len(head) * 0.4):
         return head[:low].rstrip() + ELLIPSIS + tail
     return tail[1:] if tail and width_in(tail[1:], size_pt) <= room_in else ""
+
+
+def note(
+    axes: Axes,
+    words: str,
+    place: tuple[float, float],
+    shift: tuple[float, float],
+    *,
+    along: Literal["", "x", "y"] = "",
+    **look: Any,
+) -> None:
+    """Small words ``shift`` points beside a place; ``along`` an axis its other coordinate is a share of the
+    height or width of the axes. ``look`` is as of `Axes.annotate`; the color is by default the muted one.
+    """
+    within = {"x": axes.get_xaxis_transform, "y": axes.get_yaxis_transform}
+    look = {"fontsize": SMALL_PT, "color": current().muted, **look}
+    coordinates = within[along]() if along else "data"
+    axes.annotate(words, place, xycoords=coordinates, xytext=shift, textcoords="offset points", **look)
 
 
 def plain_numbers(axis: Axis) -> None:
