@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
+from labcode.cli.plain import ASKED
 from labcode.errors import LabError, nearest
 
-ASKED = "_LABCODE_COMPLETE"  # in the environment, when a script asks what fits
 SHELLS = ("bash", "zsh", "fish")
 
 

@@ -11,8 +11,7 @@ import typer
 from typer.completion import completion_init  # type: ignore[attr-defined]
 
 from labcode import __version__
-from labcode.cli.completion import ASKED
-from labcode.cli.plain import PLAIN
+from labcode.cli.plain import ASKED, PLAIN
 from labcode.ending import Ended, interruptible, signals_as_exceptions
 from labcode.errors import LabError, describe_os_error
 from labcode.show.terminal import guarded

@@ -7,6 +7,7 @@ import typer
 
 from labcode.units import parse_size
 
+ASKED = "_LABCODE_COMPLETE"  # in the environment, when a shell asks what fits
 PLAIN: dict[str, Any] = {
     "rich_markup_mode": None,
     "context_settings": {"help_option_names": ["-h", "--help"]},
