@@ -37,7 +37,6 @@ def bash(tmp_path: Path, *words: str) -> list[str]:
         (["report", "-f", ""], ["html", "md", "json"]),
         (["completion", ""], ["bash", "zsh", "fish"]),
         (["--limit", "3", "diag"], ["diagnose"]),
-        (["capture", "--res"], []),  # another name that help does not show, either
     ],
 )
 def test_bash_offers_what_fits(tmp_path: Path, words: Sequence[str], offered: list[str]) -> None:
