@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from labcode.analysis.rules import registry
-from labcode.book import prose
 from labcode.errors import LabError
 from labcode.grading import catalogue, generate
 from labcode.new import KINDS, new
+from tests.support import prose
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = (  # of a checkout, what recipes read

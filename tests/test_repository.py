@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from labcode.book import prose
+from tests.support import prose
 
 ROOT = Path(__file__).resolve().parents[1]
 MAX_BYTES = 44 * 2**20

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from labcode.cli.plain import PLAIN, Also, Force, PartSize, Review, judge
+from labcode.cli.plain import PLAIN, Also, Force, PartSize, Review, TablesAs, VerdictsAs, judge
 from labcode.outputs import free
 from labcode.show import byte_text
 from labcode.show.terminal import console
@@ -62,7 +62,7 @@ def captures_plan(
         str,
         typer.Option("--budget", help="Also say how many slices of this length, such as 25min, it takes."),
     ] = "",
-    output_format: Annotated[str, typer.Option("--format", "-f", help="table, json or md.")] = "table",
+    output_format: VerdictsAs = "table",
 ) -> None:
     """Say what of a set is stale by which change, and what capturing it anew costs in minutes of which GPU.
 
@@ -203,7 +203,7 @@ def captures_restamp(set_name: Annotated[str, typer.Argument(help="The set to re
 def captures_compare(
     first: Annotated[str, typer.Argument(help="A capture set.")],
     second: Annotated[str, typer.Argument(help="Another one; ratios are its values by the first's.")],
-    output_format: Annotated[str, typer.Option("--format", "-f", help="table, csv, json or md.")] = "table",
+    output_format: TablesAs = "table",
 ) -> None:
     """Two sets side by side: results of the programs, claims of the book, experiments that one lacks."""
     from labcode.analysis.compare import sets

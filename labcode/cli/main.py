@@ -8,9 +8,10 @@ from importlib import import_module
 from typing import Annotated, NoReturn
 
 import typer
+from typer.completion import completion_init  # type: ignore[attr-defined]
 
 from labcode import __version__
-from labcode.cli.plain import PLAIN
+from labcode.cli.plain import ASKED, PLAIN
 from labcode.ending import Ended, interruptible, signals_as_exceptions
 from labcode.errors import LabError, describe_os_error
 from labcode.show.terminal import guarded
@@ -67,7 +68,6 @@ def _version(value: bool) -> None:
 
 
 def _root(
-    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
@@ -81,7 +81,6 @@ def _root(
     ] = "",
 ) -> None:
     """Options that come before the command."""
-    context.obj = program  # for a command that tells of all of them
     if limit:
         os.environ[LIMIT_VARIABLE] = limit  # processes that read for this one have it, too
         unpack_limit(0)
@@ -115,7 +114,10 @@ def main() -> None:
 
 def _main(interrupted: Sequence[int]) -> NoReturn:
     try:
-        code = program(sys.argv[1] if len(sys.argv) > 1 else "")(standalone_mode=False)
+        if ASKED in os.environ:
+            completion_init()
+        command = program(sys.argv[1] if len(sys.argv) > 1 else "")
+        code = command(standalone_mode=False, complete_var=ASKED)
         if interrupted:
             raise KeyboardInterrupt  # of which some versions of Typer make an exit code
         sys.stdout.flush()

@@ -7,6 +7,7 @@ import typer
 
 from labcode.units import parse_size
 
+ASKED = "_LABCODE_COMPLETE"  # in the environment, when a shell asks what fits
 PLAIN: dict[str, Any] = {
     "rich_markup_mode": None,
     "context_settings": {"help_option_names": ["-h", "--help"]},
@@ -29,6 +30,16 @@ PartSize = Annotated[
         help="Write NAME-1.tar, NAME-2.tar … of at most that size.",
     ),
 ]
+
+
+def formats(*words: str, told: str = "") -> Any:
+    """The option that chooses among formats, which shells complete; ``told`` is its help, or their list."""
+    told = told or f"{', '.join(words[:-1])} or {words[-1]}."
+    return typer.Option("--format", "-f", help=told, autocompletion=lambda: list(words))
+
+
+TablesAs = Annotated[str, formats("table", "csv", "json", "md")]
+VerdictsAs = Annotated[str, formats("table", "json", "md")]
 
 
 def judge(doubts: Iterable[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from labcode.cli.plain import Also, Force, Review, judge
+from labcode.cli.plain import Also, Force, Review, TablesAs, VerdictsAs, formats, judge
 from labcode.errors import LabError
 from labcode.outputs import free
 
@@ -56,7 +56,7 @@ def stats(
         bool, typer.Option("--list", help="List the reports there are, or that the files can answer.")
     ] = False,
     every: Annotated[bool, typer.Option("--all", help="Every report for which there are data.")] = False,
-    output_format: Annotated[str, typer.Option("--format", "-f", help="table, csv, json or md.")] = "table",
+    output_format: TablesAs = "table",
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FOLDER", help="Write a file for each capture and report."),
@@ -117,10 +117,9 @@ def export(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write.")],
     output_format: Annotated[
         str,
-        typer.Option(
-            "--format",
-            "-f",
-            help="csv or parquet: the reader's tables; sqlite: the export; pftrace: a trace for Perfetto.",
+        formats(
+            *("csv", "parquet", "sqlite", "pftrace"),
+            told="csv or parquet: the reader's tables; sqlite: the export; pftrace: a trace for Perfetto.",
         ),
     ] = "csv",
     table: Annotated[
@@ -160,7 +159,7 @@ def diagnose(
         typer.Option("--rules", metavar="FILE.py", help="A Python file with rules of your own, too."),
     ] = None,
     list_only: Annotated[bool, typer.Option("--list", help="List the rules and stop.")] = False,
-    output_format: Annotated[str, typer.Option("--format", "-f", help="table, json or md.")] = "table",
+    output_format: VerdictsAs = "table",
     kernel: KernelName = None,
     launch: LaunchNumber = None,
     scheduler: Scheduler = None,
@@ -249,7 +248,7 @@ def compare(
     kept_in: Annotated[
         Path, typer.Option("--baselines", metavar="FILE", help="Where baselines are kept.")
     ] = Path("labcode-baselines.json"),
-    output_format: Annotated[str, typer.Option("--format", "-f", help="table, csv, json or md.")] = "table",
+    output_format: TablesAs = "table",
     kernel: KernelName = None,
     scheduler: Scheduler = None,
     window: Annotated[
@@ -384,7 +383,8 @@ def report(
         ),
     ] = None,
     output_format: Annotated[
-        str | None, typer.Option("--format", "-f", help="html, md or json; by default what the suffix says.")
+        str | None,
+        formats("html", "md", "json", told="html, md or json; by default what the suffix says."),
     ] = None,
     title: Annotated[str, typer.Option("--title", help="What stands above it; by default the files.")] = "",
     book: Annotated[

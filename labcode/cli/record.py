@@ -59,7 +59,6 @@ def capture(
     gpus: Annotated[
         str, typer.Option("--gpus", help="GPUs that share the work, an experiment each, such as 0,1.")
     ] = "",
-    resume: Annotated[bool, typer.Option("--resume", hidden=True)] = False,  # as it was called once
     archive: Annotated[
         Path | None, typer.Option("--archive", help="Also write one file to carry to another machine.")
     ] = None,
@@ -78,9 +77,9 @@ def capture(
         return
     if not set_name:
         raise LabError("capture: name the set to file into with --set NAME (for instance --set my-h100)")
-    if stale and (only_missing or resume):
+    if stale and only_missing:
         raise LabError("capture: --stale and --only-missing are two different wishes; give one")
-    free(archive, force=force or only_missing or resume or stale)
+    free(archive, force=force or only_missing or stale)
     wishes = runner.Wishes(
         parse_time(budget, "--budget", least_s=1.0) if budget else None,
         schedule.parse_gpus(gpus, probe.gpu_count()) if gpus else (),
@@ -90,7 +89,7 @@ def capture(
         set_name,
         machine=machine_record,
         doctor=probe.probe,
-        only_missing=only_missing or resume,
+        only_missing=only_missing,
         stale=stale,
         wishes=wishes,
         archive=archive,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from labcode.cli.plain import Force
+from labcode.cli.plain import Force, TablesAs
 from labcode.errors import LabError, ToolError
 from labcode.outputs import free
 from labcode.show.terminal import console
@@ -82,7 +82,7 @@ def grades(
     files: Annotated[
         list[Path], typer.Argument(help="Files of `labcode exercises --grades X.json`, or folders of them.")
     ],
-    output_format: Annotated[str, typer.Option("--format", "-f", help="table, csv, json or md.")] = "table",
+    output_format: TablesAs = "table",
 ) -> None:
     """One table of the grades of many learners: a row each, named like the file."""
     from labcode.grading import grades as of

@@ -13,12 +13,13 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal, ParamSpec
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
@@ -60,9 +61,9 @@ class Palette:
     tint: str  # shading of GPU idle time
     warn: str  # text that names idle time or a loss
     good: str  # text that names a gain
-    light_ink: str
-    dark_ink: str
     fills: Mapping[str, str]
+    light_ink: str = "#fffffe"
+    dark_ink: str = "#0b0e11"
 
     def fill(self, role: str) -> str:
         """The solid color of a role; KeyError names the roles there are."""
@@ -81,59 +82,34 @@ class Palette:
         return color if contrast(color, self.paper) >= 4.5 else self.text
 
 
-# Role → (light, dark).
-_ROLES: dict[str, tuple[str, str]] = {
-    "kernel": ("#225eb3", "#62adfb"),
-    "nccl": ("#dc6716", "#f0a66a"),
-    "hidden": ("#5e4636", "#8f7b6d"),
-    "h2d": ("#007553", "#4dd29f"),
-    "d2h": ("#c0549e", "#dc8fcb"),
-    "d2d": ("#7a5d07", "#c9ae41"),
-    "p2p": ("#8f5a3c", "#d3a184"),
-    "memset": ("#7f8183", "#9c9ea0"),
-    "graph": ("#39289a", "#9a74c9"),
-    "idle": ("#8b8b8d", "#7d838c"),
-    "launch": ("#6b8bce", "#9cc8f7"),
-    "copy_call": ("#409773", "#7edfc7"),
-    "sync": ("#ad4036", "#ee7d70"),
-    "call": ("#5b4b62", "#6f7680"),
-    "nvtx1": ("#3a4f59", "#c3d3da"),
-    "nvtx2": ("#5d7480", "#94abb6"),
-    "nvtx3": ("#7f939c", "#708794"),
-    "cpu": ("#5f6368", "#b4b9bf"),
-    "baseline": ("#857c72", "#a89e93"),
-    "improved": ("#00708c", "#35bcd8"),
-    "series1": ("#440f5e", "#9272cc"),
-    "series2": ("#1d4f7c", "#6cb2dd"),
-    "series3": ("#1b8163", "#74dfa4"),
-    "series4": ("#8a6f00", "#f4ec8e"),
+# Role → (light, dark, what it is); sizes and variants (series) have no fixed meaning.
+_ROLES: dict[str, tuple[str, str, str]] = {
+    "kernel": ("#225eb3", "#62adfb", "kernel"),
+    "nccl": ("#dc6716", "#f0a66a", "communication kernel"),
+    "hidden": ("#5e4636", "#8f7b6d", "communication hidden behind kernels"),
+    "h2d": ("#007553", "#4dd29f", "copy to the GPU"),
+    "d2h": ("#c0549e", "#dc8fcb", "copy to the host"),
+    "d2d": ("#7a5d07", "#c9ae41", "copy within the GPU"),
+    "p2p": ("#8f5a3c", "#d3a184", "copy between GPUs"),
+    "memset": ("#7f8183", "#9c9ea0", "memset"),
+    "graph": ("#39289a", "#9a74c9", "CUDA graph"),
+    "idle": ("#8b8b8d", "#7d838c", "idle"),
+    "launch": ("#6b8bce", "#9cc8f7", "launch call"),
+    "copy_call": ("#409773", "#7edfc7", "copy call"),
+    "sync": ("#ad4036", "#ee7d70", "synchronize call"),
+    "call": ("#5b4b62", "#6f7680", "other call"),
+    "nvtx1": ("#3a4f59", "#c3d3da", "NVTX range"),
+    "nvtx2": ("#5d7480", "#94abb6", "NVTX range, level 2"),
+    "nvtx3": ("#7f939c", "#708794", "NVTX range, level 3"),
+    "cpu": ("#5f6368", "#b4b9bf", "CPU work"),
+    "baseline": ("#857c72", "#a89e93", "baseline"),
+    "improved": ("#00708c", "#35bcd8", "improved"),
+    "series1": ("#440f5e", "#9272cc", "series 1"),
+    "series2": ("#1d4f7c", "#6cb2dd", "series 2"),
+    "series3": ("#1b8163", "#74dfa4", "series 3"),
+    "series4": ("#8a6f00", "#f4ec8e", "series 4"),
 }
-
-ROLE_NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        "kernel": "kernel",
-        "nccl": "communication kernel",
-        "hidden": "communication hidden behind kernels",
-        "h2d": "copy to the GPU",
-        "d2h": "copy to the host",
-        "d2d": "copy within the GPU",
-        "p2p": "copy between GPUs",
-        "memset": "memset",
-        "graph": "CUDA graph",
-        "idle": "idle",
-        "launch": "launch call",
-        "copy_call": "copy call",
-        "sync": "synchronize call",
-        "call": "other call",
-        "nvtx1": "NVTX range",
-        "nvtx2": "NVTX range, level 2",
-        "nvtx3": "NVTX range, level 3",
-        "cpu": "CPU work",
-        "baseline": "baseline",
-        "improved": "improved",
-        **{f"series{n}": f"series {n}" for n in range(1, 5)},  # sizes, variants: no fixed meaning
-    }
-)
+ROLE_NAMES: Mapping[str, str] = MappingProxyType({role: name for role, (*_, name) in _ROLES.items()})
 
 LIGHT = Palette(
     mode="light",
@@ -145,8 +121,6 @@ LIGHT = Palette(
     tint="#fbe2dc",
     warn="#a8321c",
     good="#00645a",
-    light_ink="#fffffe",
-    dark_ink="#0b0e11",
     fills=MappingProxyType({role: colors[0] for role, colors in _ROLES.items()}),
 )
 DARK = Palette(
@@ -159,13 +133,11 @@ DARK = Palette(
     tint="#472520",
     warn="#ff9d8a",
     good="#5fd6c4",
-    light_ink="#fffffe",
-    dark_ink="#0b0e11",
     fills=MappingProxyType({role: colors[1] for role, colors in _ROLES.items()}),
 )
-PRINT = Palette(
+PRINT = replace(
+    LIGHT,
     mode="print",
-    paper="#ffffff",
     text="#000000",
     muted="#3d434a",
     line="#3d434b",
@@ -173,9 +145,6 @@ PRINT = Palette(
     tint="#f6d3cb",
     warn="#8e2412",
     good="#004f47",
-    light_ink="#fffffe",
-    dark_ink="#0b0e11",
-    fills=LIGHT.fills,
 )
 PALETTES: Mapping[Mode, Palette] = MappingProxyType({"light": LIGHT, "dark": DARK, "print": PRINT})
 
@@ -460,6 +429,24 @@ def fit(text: str, room_in: float, size_pt: float = SMALL_PT) -> str:
     if low >= FEWEST and (low >= ENOUGH or low >= len(head) * 0.4):
         return head[:low].rstrip() + ELLIPSIS + tail
     return tail[1:] if tail and width_in(tail[1:], size_pt) <= room_in else ""
+
+
+def note(
+    axes: Axes,
+    words: str,
+    place: tuple[float, float],
+    shift: tuple[float, float],
+    *,
+    along: Literal["", "x", "y"] = "",
+    **look: Any,
+) -> None:
+    """Small words ``shift`` points beside a place; ``along`` an axis its other coordinate is a share of the
+    height or width of the axes. ``look`` is as of `Axes.annotate`; the color is by default the muted one.
+    """
+    within = {"x": axes.get_xaxis_transform, "y": axes.get_yaxis_transform}
+    look = {"fontsize": SMALL_PT, "color": current().muted, **look}
+    coordinates = within[along]() if along else "data"
+    axes.annotate(words, place, xycoords=coordinates, xytext=shift, textcoords="offset points", **look)
 
 
 def plain_numbers(axis: Axis) -> None:

@@ -242,11 +242,6 @@ class Ncu:
         """Whether caches keep what the kernels before left there."""
         return self.line["cache-control"] == "none"
 
-    @property
-    def whole_program_again(self) -> bool:
-        """Whether for each pass the whole program is run again."""
-        return self.line["replay-mode"] in ("application", "app-range")
-
     def profiled(self, launches: Sequence[Launch]) -> list[int]:
         """Which of a program's launches are profiled, by their numbers."""
         if self.line["profile-from-start"] in ("off", "no", "0"):

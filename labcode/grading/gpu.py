@@ -179,11 +179,6 @@ def check_compiles(program: Path, file: Path) -> Verdict | None:
     return None
 
 
-def compile_cuda(program: Path, file: Path, binary: Path, *flags: str) -> str:
-    """Compile a measuring program with a learner's file, here; what nvcc said. `StoppedError`: its errors."""
-    return _compile(program, Place(file.resolve(), binary.parent, binary.parent), binary, *flags)
-
-
 def _compile(program: Path, place: Place, binary: Path, *flags: str) -> str:
     from labcode.kernels import build
 

@@ -22,6 +22,7 @@ from labcode.grading import sealed
 from labcode.grading.records import Exercise, Part, Verdict
 from labcode.inputs import plain_file
 from labcode.outputs import base_names, whole
+from labcode.reports.documents import decoded
 
 SCHEMA = "labcode.grades"
 KEY_VARIABLE = "LABCODE_GRADES_KEY"
@@ -163,21 +164,15 @@ def _counts(parts: Sequence[Grade]) -> dict[str, str]:
 def read(path: Path) -> Grades:
     """Read grades; `InputError` for a file that is missing, damaged, of another kind, of a newer version."""
     text = plain_file(path, most_bytes=_MOST_BYTES).read_bytes()
-    try:
-        head = msgspec.json.decode(text, type=_Head)
-        if head.schema != SCHEMA:
-            raise InputError(f"{path}: JSON, but no grades: its schema is not {SCHEMA!r}; {_HOW}")
-        if not isinstance(head.version, int) or head.version > VERSION:
-            raise InputError(
-                f"{path}: grades of version {head.version}, and this labcode knows {VERSION}; update labcode"
-            )
-        found = msgspec.json.decode(text, type=Grades)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{path}: JSON, but no grades ({error}); {_HOW}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not valid JSON, or cut off ({error}); grade again") from None
-    except RecursionError:
-        raise InputError(f"{path}: nested too deep to be grades; {_HOW}") from None
+    asked = {"how": _HOW, "again": "grade again"}
+    head = decoded(text, _Head, path, "grades", **asked)
+    if head.schema != SCHEMA:
+        raise InputError(f"{path}: JSON, but no grades: its schema is not {SCHEMA!r}; {_HOW}")
+    if not isinstance(head.version, int) or head.version > VERSION:
+        raise InputError(
+            f"{path}: grades of version {head.version}, and this labcode knows {VERSION}; update labcode"
+        )
+    found = decoded(text, Grades, path, "grades", **asked)
     names = [one.id for one in found.parts]
     if len(set(names)) < len(names):
         raise InputError(f"{path}: a part is graded twice; grade again")

@@ -6,12 +6,13 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Literal
+
+import msgspec
 
 from labcode.grading.records import Pace, Predicted
 
 FILE_NAME = ".exercises-progress.json"
-_SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,11 @@ class PartProgress:
 Progress = Mapping[str, PartProgress]
 
 
+class _Kept(msgspec.Struct):
+    schema: Literal[1]
+    parts: dict[str, PartProgress]
+
+
 def load(root: Path) -> tuple[dict[str, PartProgress], str]:
     """The progress by part id, and one line for the learner (empty when all is well).
 
@@ -49,10 +55,11 @@ def load(root: Path) -> tuple[dict[str, PartProgress], str]:
     """
     path = root / FILE_NAME
     try:
-        return _parse(json.loads(path.read_text(encoding="utf-8"))), ""
+        kept = msgspec.json.decode(path.read_bytes(), type=_Kept)
+        return kept.parts, ""
     except FileNotFoundError:
         return {}, ""
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         backup = path.with_name(FILE_NAME + ".bak")
         try:
             path.replace(backup)
@@ -70,7 +77,7 @@ def load(root: Path) -> tuple[dict[str, PartProgress], str]:
 def save(root: Path, progress: Progress) -> str:
     """Write the progress atomically; one line when it could not be written, empty otherwise."""
     path = root / FILE_NAME
-    data = {"schema": _SCHEMA, "parts": {key: asdict(value) for key, value in sorted(progress.items())}}
+    data = {"schema": 1, "parts": {key: asdict(value) for key, value in sorted(progress.items())}}
     temporary = None
     try:
         handle, name = tempfile.mkstemp(dir=root, prefix=FILE_NAME + "-")
@@ -124,40 +131,3 @@ def reopened(progress: Progress, part_id: str) -> dict[str, PartProgress]:
 def hinted(progress: Progress, part_id: str, hints: int) -> dict[str, PartProgress]:
     """The progress after showing ``hints`` hints in all."""
     return {**progress, part_id: replace(progress.get(part_id, PartProgress()), hints=hints)}
-
-
-def _parse(data: Any) -> dict[str, PartProgress]:
-    if data["schema"] != _SCHEMA:
-        raise ValueError("another schema")
-    parts = {}
-    for key, value in data["parts"].items():
-        predicted = tuple(_predicted(one) for one in value.pop("predictions", ()))
-        entry = PartProgress(**value, predictions=predicted)
-        kinds = (bool, int, int, str, str, str, str, str)
-        values = (
-            entry.passed,
-            entry.tries,
-            entry.hints,
-            entry.passed_sha256,
-            entry.headline,
-            entry.best_text,
-            entry.failed_sha256,
-            entry.failed_headline,
-        )
-        numbers = isinstance(entry.score, float | None) and isinstance(entry.best, float | None)
-        if not (isinstance(key, str) and numbers) or any(
-            type(v) is not kind for v, kind in zip(values, kinds, strict=True)
-        ):
-            raise ValueError("a field of another type")
-        parts[key] = entry
-    return parts
-
-
-def _predicted(value: Any) -> Predicted:
-    entry = Predicted(**value)
-    numbers = entry.low, entry.high, entry.measured, entry.score
-    texts = entry.key, entry.asks, entry.unit, entry.at
-    fits = all(type(one) is float for one in numbers) and all(isinstance(one, str) for one in texts)
-    if not (fits and isinstance(entry.right, bool)):
-        raise ValueError("a field of another type")
-    return entry

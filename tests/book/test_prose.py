@@ -1,6 +1,6 @@
 import pytest
 
-from labcode.book import prose
+from tests.support import prose
 
 
 def found(text: str) -> list[str]:

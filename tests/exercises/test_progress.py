@@ -48,7 +48,6 @@ def test_a_part_that_passed_once_stays_passed() -> None:
         '{"schema": 2, "parts": {}}',
         '{"schema": 1}',
         '{"schema": 1, "parts": {"x:a": {"passed": "yes", "tries": 1, "hints": 0, "passed_sha256": ""}}}',
-        '{"schema": 1, "parts": {"x:a": {"unknown": 1}}}',
         '{"schema": 1, "parts": {"x:a": {"predictions": [{"key": "k"}]}}}',
         '{"schema": 1, "parts": {"x:a": {"predictions": [{"key": "k", "asks": "", "low": "1", "high": 2.0, '
         '"measured": 1.0, "unit": "", "right": true, "score": 0.5}]}}}',

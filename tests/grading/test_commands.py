@@ -159,7 +159,6 @@ def test_what_ncu_would_collect() -> None:
     assert not ncu("").clocks_as_they_are and ncu("--clock-control none").clocks_as_they_are
     assert not ncu("").caches_as_they_are and ncu("--cache-control none").caches_as_they_are
     assert ncu("--import-source yes").source and not ncu("").source
-    assert ncu("--replay-mode application").whole_program_again
 
 
 @pytest.mark.parametrize(

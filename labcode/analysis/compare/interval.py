@@ -8,7 +8,7 @@ run to run as a whole (clocks, temperature, another machine) it cannot see: repe
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,20 @@ MOST = (
     1000  # values of a sample that are resampled; fewer than there are make the interval wider, not narrower
 )
 _SEED = 20250101
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """How two files are compared: the percentage above which something fails, the form and where it is
+    written, the exit code for what is undecided, which launches, where reports of folders are read.
+    """
+
+    fail_above: float | None
+    fmt: str
+    output: TextIO
+    undecided_exit: int | None = None
+    kernel: str | None = None
+    scheduler: str | None = None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import TextIO
 
 import pandas as pd
 
+from labcode.analysis.compare.interval import Wishes
 from labcode.analysis.kernel.stalls import main_stall
 from labcode.analysis.stats.writer import records, write
 from labcode.errors import LabError
@@ -162,22 +163,12 @@ def _ratio(pair: Pair, meaning: str) -> float:
     return other / one if one else math.nan
 
 
-def run(
-    before: Path,
-    after: Path,
-    *,
-    fail_above: float | None,
-    fmt: str,
-    output: TextIO,
-    kernel: str | None = None,
-) -> int:
-    """Compare two reports, write what changed, and return 1 when a launch became slower by more than
-    ``fail_above`` percent, else 0.
-
-    ``fmt`` is 'table' or 'md' (what changed), 'csv' or 'json' (every metric). Raises `LabError` when the
-    reports have no kernel in common.
+def run(before: Path, after: Path, wishes: Wishes) -> int:
+    """Compare two reports, write what changed ('csv', 'json': every metric), and return 1 when a launch
+    became slower by more than is allowed, else 0. Raises `LabError` when they have no kernel in common.
     """
-    one, other = (open_launches(file).select(kernel) for file in (before, after))
+    fail_above, fmt, output = wishes.fail_above, wishes.fmt, wishes.output
+    one, other = (open_launches(file).select(wishes.kernel) for file in (before, after))
     found = compare(one, other)
     if not found.pairs:
         raise LabError(

@@ -5,11 +5,10 @@ comes from the error bars of the instrument; it says nothing of how runs scatter
 """
 
 from pathlib import Path
-from typing import TextIO
 
 import pandas as pd
 
-from labcode.analysis.compare.interval import THRESHOLD, Interval, Limits, limits_of
+from labcode.analysis.compare.interval import THRESHOLD, Interval, Limits, Wishes, limits_of
 from labcode.analysis.compare.rows import write_rows
 from labcode.analysis.energy.window import windows
 from labcode.errors import InputError
@@ -23,28 +22,12 @@ COLUMNS = {
 }
 
 
-def run(
-    before: Path,
-    after: Path,
-    *,
-    fail_above: float | None,
-    fmt: str,
-    output: TextIO,
-    undecided_exit: int | None = None,
-) -> int:
-    """Write the comparison; 1 when a window used more by over ``fail_above`` percent, whole interval."""
+def run(before: Path, after: Path, wishes: Wishes) -> int:
+    """Write the comparison; 1 when a window used more by over the allowed percentage, whole interval."""
     one, other = open_log(before), open_log(after)
-    table = compare(one, other, limits_of(fail_above).same)
+    table = compare(one, other, limits_of(wishes.fail_above).same)
     notes = notes_on(one, other)
-    return write_rows(
-        *(before, after, table, table, notes),
-        name="window",
-        grew="used more",
-        fail_above=fail_above,
-        fmt=fmt,
-        output=output,
-        undecided_exit=undecided_exit,
-    )
+    return write_rows(before, after, table, table, notes, wishes, name="window", grew="used more")
 
 
 def compare(before: PowerLog, after: PowerLog, tolerance: float = THRESHOLD) -> pd.DataFrame:

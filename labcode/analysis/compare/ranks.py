@@ -5,12 +5,11 @@ interval comes from how ranks scatter.
 """
 
 from pathlib import Path
-from typing import TextIO
 
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.compare.interval import THRESHOLD, Interval, Limits, limits_of, median_ratio
+from labcode.analysis.compare.interval import THRESHOLD, Interval, Limits, Wishes, limits_of, median_ratio
 from labcode.analysis.compare.rows import write_rows
 from labcode.analysis.ranks import merge, stragglers
 from labcode.analysis.ranks.run import Run, open_run
@@ -27,32 +26,16 @@ _MEASURES = ("span_ns", "busy_ns", "compute_ns", "comm_ns", "exposed_ns", "idle_
 _POWER = ("energy_j", "mean_w", "sm_mhz")
 
 
-def run(
-    before: Path,
-    after: Path,
-    *,
-    fail_above: float | None,
-    fmt: str,
-    output: TextIO,
-    undecided_exit: int | None = None,
-    scheduler: str | None = None,
-) -> int:
-    """Write the comparison; 1 when a time (or energy) grew by over ``fail_above`` percent, whole interval."""
-    with open_run(before, scheduler=scheduler) as one, open_run(after, scheduler=scheduler) as other:
-        table = compare(one, other, limits_of(fail_above).same)
+def run(before: Path, after: Path, wishes: Wishes) -> int:
+    """Write the comparison; 1 when a time (or energy) grew by over the allowed percentage, whole interval."""
+    where = wishes.scheduler
+    with open_run(before, scheduler=where) as one, open_run(after, scheduler=where) as other:
+        table = compare(one, other, limits_of(wishes.fail_above).same)
         notes = [*one.notes, *other.notes]
         if len(one.lanes) != len(other.lanes):
             notes.append(f"{len(one.lanes)} ranks before, {len(other.lanes)} after")
     judged = table[~table["name"].isin(["mean_w", "sm_mhz"])]
-    return write_rows(
-        *(before, after, table, judged, notes),
-        name="name",
-        grew="grew",
-        fail_above=fail_above,
-        fmt=fmt,
-        output=output,
-        undecided_exit=undecided_exit,
-    )
+    return write_rows(before, after, table, judged, notes, wishes, name="name", grew="grew")
 
 
 def compare(before: Run, after: Run, tolerance: float = THRESHOLD) -> pd.DataFrame:

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
 
 import pandas as pd
 
-from labcode.analysis.compare.interval import exit_code, limits_of, undecided
+from labcode.analysis.compare.interval import Wishes, exit_code, limits_of, undecided
 from labcode.analysis.stats.writer import records, write
 from labcode.outputs import DOCUMENT_SCHEMA
 from labcode.show import Paper, write_csv, write_json
@@ -18,20 +17,17 @@ def write_rows(
     table: pd.DataFrame,
     judged: pd.DataFrame,
     notes: Sequence[str],
+    wishes: Wishes,
     *,
     name: str,
     grew: str,
-    fail_above: float | None,
-    fmt: str,
-    output: TextIO,
-    undecided_exit: int | None = None,
 ) -> int:
-    """Write the table; 1 when a row of ``judged`` has its whole interval above ``fail_above`` percent.
-
-    ``undecided_exit`` when the interval of one reaches beyond that (by default 5 %).
+    """Write the table; 1 when a row of ``judged`` has its whole interval above the allowed percentage, the
+    exit code that is wished for when the interval of one reaches beyond that (by default 5 %).
 
     name: the column that names a row; grew: what such a row did, in words (``grew``, ``used more``).
     """
+    fail_above, fmt, output = wishes.fail_above, wishes.fmt, wishes.output
     failed = judged[judged["ratio_low"] > 1 + fail_above / 100] if fail_above is not None else None
     unsure = undecided(judged, limits_of(fail_above).same)
     if fmt == "csv":
@@ -61,4 +57,4 @@ def write_rows(
         Paper(fmt, output).points(lines)
         output.write("\n")
         write(table, fmt, output, exact=True)
-    return exit_code(0 if failed is None else len(failed), len(unsure), undecided_exit)
+    return exit_code(0 if failed is None else len(failed), len(unsure), wishes.undecided_exit)

@@ -104,6 +104,10 @@ class Verdict:
             return None
         return self.numerator / self.denominator
 
+    def record(self) -> dict[str, object]:
+        """What is measured, by name, as every document in JSON has it first."""
+        return {name: getattr(self, name) for name in _RECORDED}
+
     def _repr_html_(self) -> str:
         told = {
             "verdict": _named(self),
@@ -112,6 +116,12 @@ class Verdict:
             "to try": self.advice,
         }
         return html_facts(self.title, {name: text for name, text in told.items() if text})
+
+
+_RECORDED = (
+    *("rule", "title", "status", "severity", "message"),
+    *("numerator", "numerator_name", "denominator", "denominator_name", "share"),
+)
 
 
 class Verdicts(list[Verdict]):

@@ -235,16 +235,7 @@ def record(verdict: Verdict) -> dict[str, object]:
         for row in evidence.itertuples(index=False, name=None)
     ]
     told = {
-        "rule": verdict.rule,
-        "title": verdict.title,
-        "status": verdict.status,
-        "severity": verdict.severity,
-        "message": verdict.message,
-        "numerator": verdict.numerator,
-        "numerator_name": verdict.numerator_name,
-        "denominator": verdict.denominator,
-        "denominator_name": verdict.denominator_name,
-        "share": verdict.share,
+        **verdict.record(),
         "gain": verdict.gain if verdict.predicted else None,
         "gain_at_least": verdict.low,
         "gain_at_most": verdict.high if verdict.predicted else verdict.gain,

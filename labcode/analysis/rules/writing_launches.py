@@ -113,16 +113,7 @@ def launch_record(launch: Launch, verdicts: Sequence[Verdict]) -> dict[str, obje
         "duration_ns": launch.number_or("duration_ns"),
         "verdicts": [
             {
-                "rule": one.rule,
-                "title": one.title,
-                "status": one.status,
-                "severity": one.severity,
-                "message": one.message,
-                "numerator": one.numerator,
-                "numerator_name": one.numerator_name,
-                "denominator": one.denominator,
-                "denominator_name": one.denominator_name,
-                "share": one.share,
+                **one.record(),
                 "gain_at_most": gain(one, estimate=False),
                 "gain_about": gain(one, estimate=True),
                 "advice": one.advice,

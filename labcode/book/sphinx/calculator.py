@@ -13,6 +13,7 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
+from labcode.book.sphinx.noted import add_files
 from labcode.show import page_data
 
 if TYPE_CHECKING:
@@ -63,14 +64,5 @@ def calculator_html(cc: str, *, threads: int, registers: int, shared_bytes: int)
 def register(app: Sphinx) -> None:
     """Add the directive, and scripts and styles of calculators to the pages that use them."""
     app.add_directive("occupancy-calculator", OccupancyCalculator)
-    app.connect("html-page-context", _add_files)
-
-
-def _add_files(
-    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
-) -> None:
-    body = str(context.get("body", ""))
-    for mark, name in (("lab-occupancy", "occupancy"), ("lab-calculator", "calculators")):
-        if f'class="{mark}"' in body:
-            app.add_js_file(f"{name}.js", loading_method="defer")
-            app.add_css_file(f"{name}.css")
+    add_files(app, 'lab-occupancy"', "occupancy.js", "occupancy.css")
+    add_files(app, 'lab-calculator"', "calculators.js", "calculators.css")

@@ -5,12 +5,10 @@ verdict out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from docutils import nodes
-from sphinx.environment.collectors import EnvironmentCollector
 from sphinx.errors import NoUri
 from sphinx.util import logging
 
@@ -20,6 +18,7 @@ from labcode.book import provenance
 from labcode.book.sphinx.directives import all_claims, stamp_box
 from labcode.book.sphinx.failing import failed
 from labcode.book.sphinx.folding import OTHER_GPU
+from labcode.book.sphinx.noted import Noted, NotingCollector
 from labcode.book.sphinx.render import DIFFERS, claim_box, fill_claim, inline_nodes, plain_table
 from labcode.store import Claim
 
@@ -41,24 +40,17 @@ def register(app: Sphinx) -> None:
     app.connect("build-finished", _write)
 
 
-class ClaimCollector(EnvironmentCollector):
+_by_page = Noted[list[tuple[Claim, tuple[str, ...]]]](
+    "claims"
+)  # with the experiments of another set they rest on
+_differing = Noted[list[str]]("differing")  # how pictures of a page differ from what they were drawn from
+_listing = Noted[None]("listing_pages")
+
+
+class ClaimCollector(NotingCollector):
     """Keeps in the environment which page makes which claims, and which pages list all of them."""
 
-    def clear_doc(self, app: Sphinx, env: BuildEnvironment, docname: str) -> None:
-        """Forget a page that is read again or gone."""
-        _by_page(env).pop(docname, None)
-        _differing(env).pop(docname, None)
-        _listing_pages(env).discard(docname)
-
-    def merge_other(
-        self, app: Sphinx, env: BuildEnvironment, docnames: AbstractSet[str], other: BuildEnvironment
-    ) -> None:
-        """Take over what a reading process found."""
-        for docname in docnames & set(_by_page(other)):
-            _by_page(env)[docname] = _by_page(other)[docname]
-        for docname in docnames & set(_differing(other)):
-            _differing(env)[docname] = _differing(other)[docname]
-        _listing_pages(env).update(docnames & _listing_pages(other))
+    notes = (_by_page, _differing, _listing)
 
     def process_doc(self, app: Sphinx, doctree: nodes.document) -> None:
         """Note the claims of a page that was read."""
@@ -74,7 +66,7 @@ class ClaimCollector(EnvironmentCollector):
         if lines:
             _differing(app.env)[docname] = lines
         if any(True for _ in doctree.findall(all_claims)):
-            _listing_pages(app.env).add(docname)
+            _listing(app.env)[docname] = None
 
 
 def claims_of(env: BuildEnvironment) -> dict[str, Claim | None]:
@@ -273,12 +265,7 @@ def _reference(app: Sphinx, docname: str, page: str, anchor: str) -> nodes.Eleme
 
 def _pages_to_rewrite(app: Sphinx, env: BuildEnvironment) -> Iterable[str]:
     """The pages that list all claims, whenever a claim differs from when they were last written."""
-    found = claims_of(env)
-    state: Any = env
-    if getattr(state, "labcode_claims_listed", None) == found:
-        return []
-    state.labcode_claims_listed = found
-    return sorted(_listing_pages(env))
+    return sorted(_listing(env)) if _by_page.changed(env, claims_of(env)) else []
 
 
 def _write(app: Sphinx, exception: Exception | None) -> None:
@@ -298,37 +285,11 @@ def _warn(page: str | None, message: str) -> None:
     LOGGER.warning(message, location=page, type="labcode", subtype="claim")
 
 
-def _by_page(env: BuildEnvironment) -> dict[str, list[tuple[Claim, tuple[str, ...]]]]:
-    """The claims of each page, each with the experiments of another set it rests on."""
-    state: Any = env
-    if not hasattr(state, "labcode_claims"):
-        state.labcode_claims = {}
-    found: dict[str, list[tuple[Claim, tuple[str, ...]]]] = state.labcode_claims
-    return found
-
-
-def _differing(env: BuildEnvironment) -> dict[str, list[str]]:
-    """How pictures of each page differ from what they were drawn from."""
-    state: Any = env
-    if not hasattr(state, "labcode_differing"):
-        state.labcode_differing = {}
-    found: dict[str, list[str]] = state.labcode_differing
-    return found
-
-
 def _name_of(picture: nodes.figure) -> str:
     """The caption's first sentence; without one, how the description begins."""
     caption = next((one.astext() for one in picture.findall(nodes.caption)), "")
     alt = next((str(image.get("alt", "")) for image in picture.findall(nodes.image)), "")
     return (caption or alt).split(". ")[0]
-
-
-def _listing_pages(env: BuildEnvironment) -> set[str]:
-    state: Any = env
-    if not hasattr(state, "labcode_listing_pages"):
-        state.labcode_listing_pages = set()
-    found: set[str] = state.labcode_listing_pages
-    return found
 
 
 def reading_order(env: BuildEnvironment) -> list[str]:

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
 from docutils import nodes
 from myst_nb.core.execute.base import ExecutionError
 from sphinx.application import Sphinx
 from sphinx.builders import Builder
-from sphinx.environment import BuildEnvironment
-from sphinx.environment.collectors import EnvironmentCollector
 from sphinx.errors import SphinxError
 
+from labcode.book.sphinx.noted import Noted, NotingCollector
 from labcode.errors import LabError
 
 _SAYS = "This page could not be built. What the build printed says why; the other pages are not concerned."
@@ -41,18 +39,13 @@ class Failure(NamedTuple):
     details: str
 
 
-class FailureCollector(EnvironmentCollector):
+failed = Noted[Failure]("failed")  # pages
+
+
+class FailureCollector(NotingCollector):
     """Keeps in the environment which pages failed."""
 
-    def clear_doc(self, app: Sphinx, env: BuildEnvironment, docname: str) -> None:
-        """Forget a page that is read again or gone."""
-        failed(env).pop(docname, None)
-
-    def merge_other(
-        self, app: Sphinx, env: BuildEnvironment, docnames: AbstractSet[str], other: BuildEnvironment
-    ) -> None:
-        """Take over what a reading process found."""
-        failed(env).update({name: found for name, found in failed(other).items() if name in docnames})
+    notes = (failed,)
 
     def process_doc(self, app: Sphinx, doctree: nodes.document) -> None:
         """See to it that the page is read again by the next build."""
@@ -64,15 +57,6 @@ def register(app: Sphinx) -> None:
     """Connect it to the application."""
     app.add_env_collector(FailureCollector)
     app.connect("source-read", _replace)
-
-
-def failed(env: BuildEnvironment) -> dict[str, Failure]:
-    """The pages that failed."""
-    state: Any = env
-    if not hasattr(state, "labcode_failed"):
-        state.labcode_failed = {}
-    found: dict[str, Failure] = state.labcode_failed
-    return found
 
 
 _read = Builder.read_doc

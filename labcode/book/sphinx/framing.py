@@ -16,6 +16,7 @@ from docutils import nodes
 from sphinx import addnodes
 
 from labcode.book.frames import SCRIPT, bokeh
+from labcode.book.sphinx.noted import add_files
 from labcode.outputs import whole
 from labcode.show import html
 
@@ -42,14 +43,7 @@ def frame_nodes(content: dict[str, Any], still: list[nodes.Element]) -> list[nod
 def register(app: Sphinx) -> None:
     """Add the node to the application, and the script that opens frames to the pages that have one."""
     app.add_node(interactive_frame, html=(_visit, _depart))
-    app.connect("html-page-context", _add_script)
-
-
-def _add_script(
-    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
-) -> None:
-    if 'class="lab-interactive"' in str(context.get("body", "")):
-        app.add_js_file("frames.js", loading_method="defer")
+    add_files(app, 'lab-interactive"', "frames.js")
 
 
 def _visit(translator: Any, node: interactive_frame) -> None:

@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
-from sphinx.environment.collectors import EnvironmentCollector
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from labcode import store
 from labcode.book import provenance
 from labcode.book.sphinx.collecting import reading_order
+from labcode.book.sphinx.noted import Noted, NotingCollector, add_files
 from labcode.book.sphinx.render import measured_answer
 from labcode.show import html, page_data
 
@@ -90,21 +89,14 @@ class AllPredictions(SphinxDirective):
         return [all_predictions()]
 
 
-class QuestionCollector(EnvironmentCollector):
+_by_page = Noted[list[Question]]("questions")
+_listing = Noted[None]("prediction_pages")
+
+
+class QuestionCollector(NotingCollector):
     """Brings each page's questions and answers together, and keeps them for the page of all of them."""
 
-    def clear_doc(self, app: Sphinx, env: BuildEnvironment, docname: str) -> None:
-        """Forget a page that is read again or gone."""
-        _by_page(env).pop(docname, None)
-        _listing_pages(env).discard(docname)
-
-    def merge_other(
-        self, app: Sphinx, env: BuildEnvironment, docnames: AbstractSet[str], other: BuildEnvironment
-    ) -> None:
-        """Take over what a reading process found."""
-        for docname in docnames & set(_by_page(other)):
-            _by_page(env)[docname] = _by_page(other)[docname]
-        _listing_pages(env).update(docnames & _listing_pages(other))
+    notes = (_by_page, _listing)
 
     def process_doc(self, app: Sphinx, doctree: nodes.document) -> None:
         """Give each question of a page its answer; a warning for one without, and the other way round."""
@@ -112,7 +104,7 @@ class QuestionCollector(EnvironmentCollector):
         if found:
             _by_page(app.env)[app.env.current_document.docname] = found
         if any(True for _ in doctree.findall(all_predictions)):
-            _listing_pages(app.env).add(app.env.current_document.docname)
+            _listing(app.env)[app.env.current_document.docname] = None
 
 
 def _answered(doctree: nodes.document, page: str, set_name: str) -> Iterator[Question]:
@@ -175,29 +167,9 @@ def _warn(node: nodes.Element, message: str) -> None:
     LOGGER.warning(message, location=node, type="labcode", subtype="predict")
 
 
-def _by_page(env: BuildEnvironment) -> dict[str, list[Question]]:
-    state: Any = env
-    if not hasattr(state, "labcode_questions"):
-        state.labcode_questions = {}
-    found: dict[str, list[Question]] = state.labcode_questions
-    return found
-
-
-def _listing_pages(env: BuildEnvironment) -> set[str]:
-    state: Any = env
-    if not hasattr(state, "labcode_prediction_pages"):
-        state.labcode_prediction_pages = set()
-    found: set[str] = state.labcode_prediction_pages
-    return found
-
-
 def _pages_to_rewrite(app: Sphinx, env: BuildEnvironment) -> Iterable[str]:
     """The page of all questions, whenever one of them differs from when it was last written."""
-    state: Any = env
-    if getattr(state, "labcode_questions_listed", None) == _by_page(env):
-        return []
-    state.labcode_questions_listed = dict(_by_page(env))
-    return sorted(_listing_pages(env))
+    return sorted(_listing(env)) if _by_page.changed(env, dict(_by_page(env))) else []
 
 
 def _resolve(app: Sphinx, doctree: nodes.document, docname: str) -> None:
@@ -256,12 +228,4 @@ def register(app: Sphinx) -> None:
     app.add_env_collector(QuestionCollector)
     app.connect("env-updated", _pages_to_rewrite)
     app.connect("doctree-resolved", _resolve)
-    app.connect("html-page-context", _add_files)
-
-
-def _add_files(
-    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
-) -> None:
-    if 'class="lab-predict' in str(context.get("body", "")):
-        app.add_js_file("predict.js", loading_method="defer")
-        app.add_css_file("predict.css")
+    add_files(app, "lab-predict", "predict.js", "predict.css")

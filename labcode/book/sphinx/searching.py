@@ -248,8 +248,5 @@ def _write(app: Sphinx, exception: Exception | None) -> None:
 
 
 def _collected(app: Sphinx) -> dict[str, Page]:
-    state: Any = app
-    if not hasattr(state, "labcode_search_pages"):
-        state.labcode_search_pages = {}
-    found: dict[str, Page] = state.labcode_search_pages
+    found: dict[str, Page] = vars(app).setdefault("labcode_search_pages", {})
     return found

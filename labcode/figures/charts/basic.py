@@ -21,6 +21,7 @@ from labcode.figures.style import (
     TEXT_PT,
     current,
     is_narrow,
+    note,
     page_width,
     plain_numbers,
     shorten,
@@ -64,17 +65,8 @@ def bars(
         ends.append((float(value), i, _value(float(value), unit, format), ratio))
     if limit is not None:
         axes.axvline(limit[0], color=palette.line, linewidth=1.0, linestyle=(0, (4, 2)))
-        axes.annotate(
-            limit[1],
-            (limit[0], 1),
-            xycoords=axes.get_xaxis_transform(),
-            xytext=(0, 3),
-            textcoords="offset points",
-            ha="right" if limit[0] >= _top(heights) else "center",
-            va="bottom",
-            fontsize=SMALL_PT,
-            color=palette.muted,
-        )
+        side = "right" if limit[0] >= _top(heights) else "center"
+        note(axes, limit[1], (limit[0], 1), (0, 3), along="x", ha=side, va="bottom")
     _finish_bars(axes, labels, ends, quantity, unit, max(_top(heights), limit[0] if limit else 0.0))
     declare(axes, {"": (labels, values)}, values_on="x")
     return figure
@@ -193,16 +185,8 @@ def distribution(
     axes.set_xlabel(_axis_label(quantity, unit))
     for x, y, text in notes:
         place = axes.transAxes.inverted().transform(axes.transData.transform((x, y)))[0]
-        axes.annotate(
-            text,
-            (x, y),
-            xytext=(0, 2),
-            textcoords="offset points",
-            ha="left" if place < 0.3 else "right" if place > 0.7 else "center",
-            va="bottom",
-            fontsize=SMALL_PT,
-            color=current().text,
-        )
+        side = "left" if place < 0.3 else "right" if place > 0.7 else "center"
+        note(axes, text, (x, y), (0, 2), ha=side, va="bottom", color=current().text)
     drawn = {tidy(name): values for name, values in data.items() if values.size}
     series = {name: ([name] * values.size, values) for name, values in drawn.items()}
     declare(axes, series, values_on="x", samples=True)
@@ -234,16 +218,8 @@ def _draw_strips(axes: Axes, data: Mapping[str, Floats], unit: str) -> list[tupl
             label=tidy(name),
         )
         low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
-        axes.add_patch(
-            Rectangle(
-                (low, row - 0.14),
-                high - low,
-                0.14,
-                facecolor=palette.grid,
-                edgecolor=palette.line,
-                linewidth=0.8,
-            )
-        )
+        look: dict[str, Any] = {"facecolor": palette.grid, "edgecolor": palette.line, "linewidth": 0.8}
+        axes.add_patch(Rectangle((low, row - 0.14), high - low, 0.14, **look))
         axes.plot([middle, middle], [row - 0.19, row + 0.36], color=palette.text, linewidth=1.6, zorder=4)
         notes.append((float(middle), row - 0.19, _quartiles(float(low), float(middle), float(high), unit)))
     return notes
@@ -280,24 +256,11 @@ def _finish_bars(
     axes.set_xlim(0, (top or 1.0) * 1.02)
     for end, y, value, ratio in ends:
         at = end if np.isfinite(end) else 0.0
-        text = _at_end(axes, at, y, 4, value, palette.text, "normal")
+        look: dict[str, Any] = {"va": "center_baseline", "annotation_clip": False}
+        note(axes, value, (at, y), (4, 0), color=palette.text, weight="normal", **look)
         if ratio:
-            _at_end(axes, at, y, 4 + width_in(text + "  ", SMALL_PT) * 72, ratio, palette.muted, "bold")
-
-
-def _at_end(axes: Axes, x: float, y: float, shift_pt: float, text: str, color: str, weight: str) -> str:
-    axes.annotate(
-        text,
-        (x, y),
-        xytext=(shift_pt, 0),
-        textcoords="offset points",
-        va="center_baseline",
-        fontsize=SMALL_PT,
-        color=color,
-        weight=weight,
-        annotation_clip=False,
-    )
-    return text
+            beside = 4 + width_in(value + "  ", SMALL_PT) * 72
+            note(axes, ratio, (at, y), (beside, 0), weight="bold", **look)
 
 
 def color_key(axes: Axes, entries: Sequence[tuple[str, str]]) -> None:

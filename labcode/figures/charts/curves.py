@@ -4,6 +4,7 @@ Every line carries its name at its right end, in its own color, so that no chart
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from labcode.figures.style import (
     current,
     is_narrow,
     logarithmic,
+    note,
     page_width,
     plain_numbers,
     styled,
@@ -153,31 +155,12 @@ def bandwidth_curve(
         axes.axvspan(left, l2_bytes, color=palette.grid, alpha=0.6, linewidth=0, zorder=0)
         axes.set_xlim(left, right)
         text = f"fits into L2 ({byte_text(l2_bytes, binary=True)})"
-        axes.annotate(
-            text,
-            (l2_bytes, 1),
-            xycoords=axes.get_xaxis_transform(),
-            xytext=(-4, -3),
-            textcoords="offset points",
-            ha="right",
-            va="top",
-            fontsize=SMALL_PT,
-            color=palette.muted,
-        )
+        note(axes, text, (l2_bytes, 1), (-4, -3), along="x", ha="right", va="top")
     if limit is not None:
         axes.axhline(limit[0], color=palette.line, linewidth=1.0, linestyle=(0, (4, 2)))
         axes.set_ylim(top=max(axes.get_ylim()[1], limit[0] * 1.1))
-        axes.annotate(
-            f"{limit[1]}: {number(limit[0])} GB/s",
-            (1, limit[0]),
-            xycoords=axes.get_yaxis_transform(),
-            xytext=(-3, 3),
-            textcoords="offset points",
-            ha="right",
-            va="bottom",
-            fontsize=SMALL_PT,
-            color=palette.muted,
-        )
+        text = f"{limit[1]}: {number(limit[0])} GB/s"
+        note(axes, text, (1, limit[0]), (-3, 3), along="y", ha="right", va="bottom")
     return figure
 
 
@@ -218,16 +201,8 @@ def _name_ends(figure: Figure, axes: Axes, ends: Sequence[tuple[float, float, st
     overshoot = placed.mean() - np.mean(points)  # keep the block of names centered on the ends
     for index, at in zip(order.tolist(), placed - overshoot, strict=True):
         x, y, _, color = ends[index]
-        axes.annotate(
-            names[index],
-            (x, y),
-            xytext=(7, at - points[index]),
-            textcoords="offset points",
-            va="center",
-            fontsize=SMALL_PT,
-            color=current().readable(color),
-            annotation_clip=False,
-        )
+        look: dict[str, Any] = {"va": "center", "color": current().readable(color), "annotation_clip": False}
+        note(axes, names[index], (x, y), (7, at - points[index]), **look)
 
 
 def _name_phases(axes: Axes, phases: Sequence[tuple[float, float, str]], width: float) -> None:
@@ -235,14 +210,5 @@ def _name_phases(axes: Axes, phases: Sequence[tuple[float, float, str]], width: 
     for start, end, name in phases:
         room = (min(end, right) - max(start, left)) / (right - left) * width
         if width_in(tidy(name)) <= room:
-            axes.annotate(
-                tidy(name),
-                ((start + end) / 2, 1),
-                xycoords=axes.get_xaxis_transform(),
-                xytext=(0, 3),
-                textcoords="offset points",
-                ha="center",
-                va="bottom",
-                fontsize=SMALL_PT,
-                color=current().muted,
-            )
+            place = ((start + end) / 2, 1)
+            note(axes, tidy(name), place, (0, 3), along="x", ha="center", va="bottom")

@@ -81,14 +81,8 @@ def memory_timeline(history: MemoryHistory, *, most: int = 7, title: str | None 
     for line, (text, color) in enumerate(zip(shown, chosen, strict=True)):
         y = (key - _LINE_IN * (line + 0.5)) / height
         figure.text(left / width, y, "■", color=color, fontsize=TEXT_PT, va="center")
-        figure.text(
-            (left + 0.18) / width,
-            y,
-            fit(text, width - left - 0.25),
-            fontsize=SMALL_PT,
-            va="center",
-            color=palette.text,
-        )
+        look = {"fontsize": SMALL_PT, "va": "center", "color": palette.text}
+        figure.text((left + 0.18) / width, y, fit(text, width - left - 0.25), look)
     return figure
 
 

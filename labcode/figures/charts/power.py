@@ -17,6 +17,7 @@ from labcode.figures.style import (
     TITLE_PT,
     current,
     is_narrow,
+    note,
     page_width,
     render,
     styled,
@@ -89,17 +90,8 @@ def power_over_time(
             top = max(top, float(np.nanmax(values)))
         if np.isfinite(limit) and top > 0.7 * limit:
             axes.axhline(limit, color=palette.warn, linewidth=0.9, linestyle="--")
-            axes.annotate(
-                f"power limit {limit:.0f} W",
-                (1, limit),
-                xycoords=("axes fraction", "data"),
-                xytext=(-2, -3),
-                textcoords="offset points",
-                fontsize=SMALL_PT,
-                ha="right",
-                va="top",
-                color=palette.warn,
-            )
+            look = {"ha": "right", "va": "top", "color": palette.warn}
+            note(axes, f"power limit {limit:.0f} W", (1, limit), (-2, -3), along="y", **look)
             top = max(top, limit)
         declare(axes, drawn)
         axes.set_ylim(0, max(top, 1.0) * 1.15)

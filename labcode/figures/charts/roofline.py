@@ -16,11 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, StrMethodFormatter
 from numpy.typing import ArrayLike
 
-from labcode.analysis.kernel.roofline import (
-    LEVELS,
-    Ceiling,
-    counter_ceilings,
-)
+from labcode.analysis.kernel.roofline import LEVELS, Ceiling, counter_ceilings
 from labcode.analysis.kernel.roofline import roofline as roofline_table
 from labcode.errors import LabError
 from labcode.figures.sources import declare
@@ -31,6 +27,7 @@ from labcode.figures.style import (
     fit,
     is_narrow,
     logarithmic,
+    note,
     page_width,
     styled,
 )
@@ -107,16 +104,7 @@ def _axes(axes: Axes, drawn: pd.DataFrame, roofs: Sequence[Ceiling]) -> None:
             first = max(low, one.value / max(widths, default=np.inf)) if widths else low
             axes.plot([first, high], [one.value / 1e12] * 2, style, color=palette.text, linewidth=1.3)
             if one.origin == origin:
-                axes.annotate(
-                    _PRECISION[one.of],
-                    (1.0, one.value / 1e12),
-                    xycoords=("axes fraction", "data"),
-                    xytext=(4, 0),
-                    textcoords="offset points",
-                    va="center",
-                    fontsize=SMALL_PT,
-                    color=palette.muted,
-                )
+                note(axes, _PRECISION[one.of], (1.0, one.value / 1e12), (4, 0), along="y", va="center")
         else:
             xs = np.array([low, min(high, highest / one.value)])
             axes.plot(xs, xs * one.value / 1e12, style, color=palette.fill(_ROLES[one.of]), linewidth=1.6)
@@ -293,17 +281,8 @@ def measured_roofline(families: Sequence[Family], bandwidth: float, published_ba
         )  # points at one place: the first family around the others
         mark = MARKERS[index % 4]
         axes.plot(one.intensities, one.rates, mark, color=color, markersize=size, zorder=4, label=one.name)
-        axes.annotate(
-            one.name,
-            (1.0, one.roof),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=SMALL_PT,
-            color=color,
-        )
-    _along(axes, low * 2.2, bandwidth, "DRAM")
+        note(axes, one.name, (1.0, one.roof), (4, 0), along="y", va="center", color=color)
+    note(axes, "DRAM", (low * 2.2, low * 2.2 * bandwidth), (-6, 8), ha="right")
     logarithmic(axes.xaxis)
     logarithmic(axes.yaxis)
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.9g}"))
@@ -318,18 +297,6 @@ def measured_roofline(families: Sequence[Family], bandwidth: float, published_ba
     key = [str(handle.get_label()) for handle in handles]
     declare(axes, {one.name: (one.intensities, one.rates) for one in families}, key=key)
     return figure
-
-
-def _along(axes: Axes, x: float, bandwidth: float, name: str) -> None:
-    axes.annotate(
-        name,
-        (x, x * bandwidth),
-        xytext=(-6, 8),
-        textcoords="offset points",
-        ha="right",
-        fontsize=SMALL_PT,
-        color=current().muted,
-    )
 
 
 @styled

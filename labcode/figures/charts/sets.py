@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from labcode.figures.charts.basic import bar_axes, color_key
 from labcode.figures.sources import declare
-from labcode.figures.style import SMALL_PT, TEXT_PT, current, logarithmic, page_width, shorten, styled
+from labcode.figures.style import TEXT_PT, current, logarithmic, note, page_width, shorten, styled
 
 _ROLES = ("series2", "nccl", "series3", "d2h")
 _WIDEST_RATIO = 30.0
@@ -34,16 +34,8 @@ def shares_on_two(shares: pd.DataFrame, *, names: tuple[str, str], scale: float)
     )
     for x, y, text in lines:
         axes.plot(x, y, color=palette.line, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
-        axes.annotate(
-            text,
-            (0.55 * x[1], 0.55 * y[1]),
-            xytext=(6 if x[1] == y[1] else -6, 0),
-            textcoords="offset points",
-            ha="left" if x[1] == y[1] else "right",
-            va="top" if x[1] == y[1] else "bottom",
-            fontsize=SMALL_PT,
-            color=palette.muted,
-        )
+        shift, side, level = (6, "left", "top") if x[1] == y[1] else (-6, "right", "bottom")
+        note(axes, text, (0.55 * x[1], 0.55 * y[1]), (shift, 0), ha=side, va=level)
     groups = dict.fromkeys(shares["group"])
     for group, role in zip(groups, _ROLES * len(groups), strict=False):
         of = shares[shares["group"] == group]

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from labcode.figures.diagrams.sketch import arrow, box, canvas, guide, heading, shade, text
+from labcode.figures.diagrams.sketch import arrow, box, canvas, guide, heading, rectangle, shade, text
 from labcode.figures.style import SMALL_PT, TEXT_PT, current, styled
 
 PARTITIONS = 4
@@ -188,18 +189,8 @@ def clusters_and_bulk_copies() -> Figure:
 
 def _frame(axes: Axes, left: float, right: float, top: float, bottom: float, words: str, prefix: str) -> None:
     """A unit that contains others, with its name and its counters' prefix at the top."""
-    palette = current()
-    axes.add_patch(
-        Rectangle(
-            (left, top),
-            right - left,
-            bottom - top,
-            facecolor="none",
-            edgecolor=palette.line,
-            linewidth=0.9,
-            zorder=1,
-        )
-    )
+    look: dict[str, Any] = {"facecolor": "none", "edgecolor": current().line, "linewidth": 0.9}
+    axes.add_patch(Rectangle((left, top), right - left, bottom - top, **look))
     if words:
         text(axes, left + 0.12, top + 0.18, words, bold=True, size=TEXT_PT)
     if prefix:
@@ -244,18 +235,9 @@ def sector_map(patterns: Mapping[str, Sequence[int]], size: int = 4) -> Figure:
             x = left + sector * cell + sector // (LINE_BYTES // SECTOR_BYTES) * gap
             touched = wanted.get(sector, 0)
             face = palette.tint if touched else palette.grid
-            axes.add_patch(Rectangle((x, y - 0.16), cell - 0.015, 0.32, facecolor=face, linewidth=0))
+            rectangle(axes, (x, y - 0.16), cell - 0.015, 0.32, face)
             high = 0.32 * touched / SECTOR_BYTES
-            axes.add_patch(
-                Rectangle(
-                    (x, y + 0.16 - high),
-                    cell - 0.015,
-                    high,
-                    facecolor=palette.fill("kernel"),
-                    linewidth=0,
-                    zorder=2,
-                )
-            )
+            rectangle(axes, (x, y + 0.16 - high), cell - 0.015, high, palette.fill("kernel"), zorder=2)
         text(axes, 6.17, y, str(len(wanted)), size=TEXT_PT, bold=True)
         share = sum(wanted.values()) / (SECTOR_BYTES * len(wanted))
         text(axes, 6.85, y, f"{share:.3g}" if share < 0.2 else f"{share:.2g}", size=TEXT_PT, bold=True)
@@ -288,16 +270,8 @@ def bank_map(patterns: Mapping[str, Sequence[int]]) -> Figure:
         for thread, address in enumerate(addresses):
             bank = address // BANK_BYTES % BANKS
             role = "sync" if busiest[bank] > 1 else "kernel"
-            axes.add_patch(
-                Rectangle(
-                    (left + thread * dot, top + bank * dot),
-                    dot,
-                    dot,
-                    facecolor=palette.fill(role),
-                    linewidth=0,
-                    zorder=2,
-                )
-            )
+            corner = (left + thread * dot, top + bank * dot)
+            rectangle(axes, corner, dot, dot, palette.fill(role), zorder=2)
         text(axes, left + side / 2, top + side + 0.14, "thread 0 … 31", align="center", muted=True)
         turns = "1 wavefront" if ways == 1 else f"{ways} wavefronts"
         color = palette.good if ways == 1 else palette.warn

@@ -2,7 +2,6 @@
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from labcode.figures.diagrams.sketch import (
     arrow,
@@ -10,6 +9,7 @@ from labcode.figures.diagrams.sketch import (
     canvas,
     heading,
     lane,
+    rectangle,
     rungs,
     shade,
     span,
@@ -24,17 +24,7 @@ LEFT, RIGHT = 1.3, 7.4
 
 def _tile(axes: Axes, x: float, y: float, wide: float, high: float, role: str, *, edge: bool = True) -> None:
     palette = current()
-    axes.add_patch(
-        Rectangle(
-            (x, y),
-            wide,
-            high,
-            facecolor=palette.fill(role),
-            edgecolor=palette.line if edge else "none",
-            linewidth=0.6,
-            zorder=2,
-        )
-    )
+    rectangle(axes, (x, y), wide, high, palette.fill(role), edge=palette.line if edge else "none", zorder=2)
 
 
 def _grid(axes: Axes, x: float, y: float, wide: float, high: float, rows: int, columns: int) -> None:
@@ -241,11 +231,7 @@ def swizzled_rows() -> Figure:
         for row in range(CHUNKS):
             top, middle = 0.45 + cell * row, 0.45 + cell * (row + 0.5)
             text(axes, x0 - 0.1, middle, f"row {row}", align="right", muted=True)
-            axes.add_patch(
-                Rectangle(
-                    (x0, top), CHUNKS * cell, cell - 0.015, facecolor=palette.grid, linewidth=0, zorder=1
-                )
-            )
+            rectangle(axes, (x0, top), CHUNKS * cell, cell - 0.015, palette.grid)
             for place in range(CHUNKS):
                 chunk = place ^ row if panel else place
                 mine = chunk == 2

@@ -55,6 +55,21 @@ def text(
     )
 
 
+def rectangle(
+    axes: Axes,
+    corner: tuple[float, float],
+    width: float,
+    height: float,
+    color: str,
+    *,
+    edge: str = "",
+    zorder: float = 1,
+) -> None:
+    """An area by its upper left corner; with an ``edge`` in a color of its own."""
+    line = {"edgecolor": edge, "linewidth": 0.6} if edge else {"linewidth": 0}
+    axes.add_patch(Rectangle(corner, width, height, facecolor=color, zorder=zorder, **line))
+
+
 def heading(axes: Axes, y: float, words: str, x: float = 0.05) -> None:
     """What a part of the drawing shows."""
     text(axes, x, y, words, bold=True, size=TEXT_PT)
@@ -71,10 +86,7 @@ def box(
 ) -> None:
     """A piece of work in the color of its role, with its name inside."""
     palette = current()
-    corner = (start, y - height / 2)
-    axes.add_patch(
-        Rectangle(corner, end - start - GAP_IN, height, facecolor=palette.fill(role), linewidth=0, zorder=2)
-    )
+    rectangle(axes, (start, y - height / 2), end - start - GAP_IN, height, palette.fill(role), zorder=2)
     if words:
         text(axes, (start + end - GAP_IN) / 2, y, words, align="center", color=palette.on(role))
 
@@ -82,9 +94,7 @@ def box(
 def shade(axes: Axes, start: float, end: float, y: float, words: str = "", *, height: float = BOX_IN) -> None:
     """Time in which nothing happens."""
     palette = current()
-    axes.add_patch(
-        Rectangle((start, y - height / 2), end - start, height, facecolor=palette.tint, linewidth=0, zorder=1)
-    )
+    rectangle(axes, (start, y - height / 2), end - start, height, palette.tint)
     if words:
         text(axes, (start + end) / 2, y, words, align="center", color=palette.warn)
 

@@ -4,9 +4,6 @@ They are made of memory snapshots at capture time, or by `labcode scrub`: a snap
 would run code. Times are microseconds since the first event; an address is a number that stands for one.
 """
 
-import gzip
-import lzma
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +13,13 @@ import msgspec
 import pandas as pd
 
 from labcode.errors import InputError
-from labcode.inputs import plain_file
+from labcode.reports.documents import decoded, text_of
 from labcode.reports.shown import Shown
 
 SCHEMA = 1
 ALLOCATE = "alloc"
 FREE = ("free_requested", "free_completed", "free")
 OTHER = ("segment_alloc", "segment_free", "segment_map", "segment_unmap", "oom", "user_defined", "snapshot")
-_LARGEST_TEXT = 1 << 30
 _LARGEST_SIZE = 1 << 43  # bytes of an allocation: 8 TiB
 _LIMIT = 1 << 63
 
@@ -85,48 +81,24 @@ def open_history(path: str | Path) -> MemoryHistory:
     """Read a history. Raises `InputError` for a file that is missing, damaged, none, or of a newer schema."""
     path = Path(path)
     text = _text(path)
-    try:
-        schema = msgspec.json.decode(text, type=_Head).schema
-        if schema is None:
-            raise InputError(f"{path}: JSON, but no memory history: it has no schema; {_HOW}")
-        if not isinstance(schema, int) or isinstance(schema, bool):
-            raise InputError(f"{path}: its schema is no number ({str(schema)[:20]!r}); {_HOW}")
-        if schema > SCHEMA:
-            raise InputError(
-                f"{path}: memory history of schema {schema}, newer than this labcode knows ({SCHEMA}); "
-                "update labcode"
-            )
-        raw = msgspec.json.decode(text, type=_History)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{path}: JSON, but no memory history ({error}); {_HOW}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    head = decoded(text, _Head, path, "a memory history", how=_HOW)
+    if head.schema is None:
+        raise InputError(f"{path}: JSON, but no memory history: it has no schema; {_HOW}")
+    if not isinstance(head.schema, int) or isinstance(head.schema, bool):
+        raise InputError(f"{path}: its schema is no number ({str(head.schema)[:20]!r}); {_HOW}")
+    if head.schema > SCHEMA:
         raise InputError(
-            f"{path}: not valid JSON, or cut off ({error}); copy it or record it again"
-        ) from None
-    except RecursionError:
-        raise InputError(f"{path}: nested too deep to be a memory history; {_HOW}") from None
-    return _history(path, raw)
+            f"{path}: memory history of schema {head.schema}, newer than this labcode knows ({SCHEMA}); "
+            "update labcode"
+        )
+    return _history(path, decoded(text, _History, path, "a memory history", how=_HOW))
 
 
 _HOW = "name a .memory.json or .memory.json.xz that labcode recorded"
 
 
 def _text(path: Path) -> bytes:
-    with plain_file(path, most_bytes=_LARGEST_TEXT).open("rb") as stream:
-        head = stream.read(6)
-    try:
-        if head.startswith(b"\xfd7zXZ"):
-            with lzma.open(path) as packed:
-                text = packed.read(_LARGEST_TEXT + 1)
-        elif head.startswith(b"\x1f\x8b"):
-            with gzip.open(path) as unpacked:
-                text = unpacked.read(_LARGEST_TEXT + 1)
-        else:
-            text = path.read_bytes()
-    except (lzma.LZMAError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{path}: cannot be unpacked ({error}); copy it or record it again") from None
-    if len(text) > _LARGEST_TEXT:
-        raise InputError(f"{path}: more than 1 GiB of text; record fewer steps")
+    text = text_of(path, less="record fewer steps")
     if text.startswith(b"\x80"):
         raise InputError(
             f"{path}: a pickle, as torch.cuda.memory._dump_snapshot writes it; make a history of it, which "

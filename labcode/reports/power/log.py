@@ -3,7 +3,6 @@
 log = open_log("run.power.json.xz") log.samples[log.samples["device"] == 0].plot(x="t_ns", y="instant_w")
 """
 
-import lzma
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +13,11 @@ import numpy as np
 import pandas as pd
 
 from labcode.errors import InputError
-from labcode.inputs import plain_file
+from labcode.reports.documents import decoded, text_of
 from labcode.reports.power.schema import COLUMNS, COMMAND, SCHEMA, VERSION, Device, Document
 from labcode.reports.shown import Shown
 
 Times = np.ndarray[Any, np.dtype[np.int64]]
-_LARGEST_TEXT = 1 << 30
 _MOST = 1 << 62
 _MOST_VALUE = {  # beyond these no GPU can be, so the file is damaged
     "instant_mw": 100_000_000,
@@ -98,26 +96,18 @@ class PowerLog(Shown):
 def open_log(path: str | Path) -> PowerLog:
     """Read a power log; raises `InputError` for one that is missing, damaged, none, or of a newer version."""
     path = Path(path)
-    text = _text(path)
-    try:
-        head = msgspec.json.decode(text, type=_Head)
-        if head.schema != SCHEMA:
-            raise InputError(f"{path}: JSON, but no power log: its schema is not {SCHEMA!r}; {_HOW}")
-        if not isinstance(head.version, int) or isinstance(head.version, bool) or head.version < 1:
-            raise InputError(f"{path}: a power log whose version is no number; {_HOW}")
-        if head.version > VERSION:
-            raise InputError(
-                f"{path}: power log of version {head.version}, newer than this labcode knows ({VERSION}); "
-                "update labcode"
-            )
-        document = msgspec.json.decode(text, type=Document)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{path}: JSON, but no power log ({error}); {_HOW}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not valid JSON, or cut off ({error}); copy or record it again") from None
-    except RecursionError:
-        raise InputError(f"{path}: nested too deep to be a power log; {_HOW}") from None
-    return log_of(document, path)
+    text = text_of(path, less="sample less often")
+    head = decoded(text, _Head, path, "a power log", how=_HOW)
+    if head.schema != SCHEMA:
+        raise InputError(f"{path}: JSON, but no power log: its schema is not {SCHEMA!r}; {_HOW}")
+    if not isinstance(head.version, int) or isinstance(head.version, bool) or head.version < 1:
+        raise InputError(f"{path}: a power log whose version is no number; {_HOW}")
+    if head.version > VERSION:
+        raise InputError(
+            f"{path}: power log of version {head.version}, newer than this labcode knows ({VERSION}); "
+            "update labcode"
+        )
+    return log_of(decoded(text, Document, path, "a power log", how=_HOW), path)
 
 
 def log_of(document: Document, path: Path) -> PowerLog:
@@ -231,22 +221,6 @@ def _samples(device: Device, version: int, path: Path) -> pd.DataFrame:
             "reasons": np.nan_to_num(raw["reasons"]).astype(np.int64),
         }
     )
-
-
-def _text(path: Path) -> bytes:
-    with plain_file(path, most_bytes=_LARGEST_TEXT).open("rb") as stream:
-        packed = stream.read(6) == b"\xfd7zXZ\x00"
-    try:
-        if packed:
-            with lzma.open(path) as unpacked:
-                text = unpacked.read(_LARGEST_TEXT + 1)
-        else:
-            text = path.read_bytes()
-    except (lzma.LZMAError, EOFError) as error:
-        raise InputError(f"{path}: cannot be unpacked ({error}); copy it or record it again") from None
-    if len(text) > _LARGEST_TEXT:
-        raise InputError(f"{path}: more than 1 GiB of text; sample less often")
-    return text
 
 
 def _ints(values: Sequence[int], name: str, path: Path) -> Times:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import pandas as pd
 
@@ -22,6 +22,7 @@ from labcode.analysis.compare import launches, power, ranks
 from labcode.analysis.compare.interval import (
     THRESHOLD,
     UNDECIDED,
+    Wishes,
     check_exit,
     exit_code,
     limits_of,
@@ -96,18 +97,12 @@ def run(
     kinds = [reports.expect(file, "compare") for file in (before, after)]
     if window is not None and not set(TIMELINES) & set(kinds):
         raise LabError(f"compare: --window is for captures and traces; leave it out for {before}")
+    wishes = Wishes(fail_above, fmt, output, undecided_exit, kernel, scheduler)
     for special, pair in PAIRS.items():
         if special in kinds:
             pair.check(special, kinds, (before, after))
             pair.refuse(bool(gates or only), kernel is not None, undecided_exit is not None)
-            return pair.run(
-                *(before, after),
-                fail_above=fail_above,
-                fmt=fmt,
-                output=output,
-                kernel=kernel,
-                undecided_exit=undecided_exit,
-            )
+            return pair.run(before, after, wishes)
     if scheduler is not None and "ranks" not in kinds:
         reports.expect(before, "compare --scheduler", "ranks")
     if "ranks" in kinds:
@@ -118,14 +113,7 @@ def run(
             raise LabError(
                 "compare: --gate, --only and --kernel choose among events; folders of ranks have none"
             )
-        return ranks.run(
-            *(before, after),
-            fail_above=fail_above,
-            fmt=fmt,
-            output=output,
-            scheduler=scheduler,
-            undecided_exit=undecided_exit,
-        )
+        return ranks.run(before, after, wishes)
     if kernel is not None:
         raise LabError("compare: --kernel chooses launches of .ncu-rep files; use --only kernels and --gate")
     if gates and fail_above is None:
@@ -173,7 +161,7 @@ def run(
 class Pair:
     """How two files of a kind are compared: by what, what both have to be, what cannot be asked and why."""
 
-    run: Callable[..., int]
+    run: Callable[[Path, Path, Wishes], int]
     what: str
     events: str
     kernel: bool = True
@@ -193,23 +181,15 @@ class Pair:
             raise LabError(f"compare: --undecided-exit goes by intervals, and {self.intervals}")
 
 
-def _launches(before: Path, after: Path, *, undecided_exit: int | None, **asked: Any) -> int:
-    return launches.run(before, after, **asked)
-
-
-def _logs(before: Path, after: Path, *, kernel: str | None, **asked: Any) -> int:
-    return power.run(before, after, **asked)
-
-
 PAIRS: Mapping[Kind, Pair] = {
     "ncu": Pair(
-        _launches,
+        launches.run,
         ".ncu-rep",
         "--gate and --only choose among events of timelines; use --kernel",
         intervals="a .ncu-rep has each launch measured once",
     ),
     "power": Pair(
-        _logs,
+        power.run,
         "power log",
         "--gate, --only and --kernel choose among events; power logs have none",
         kernel=False,

@@ -1,4 +1,4 @@
-"""Prices of bits and FLOP, efficiency, and the sensor that is made up."""
+"""Prices of bits and FLOP, and the sensor that is made up."""
 
 import numpy as np
 import pandas as pd
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labcode.analysis.energy import efficiency, model
+from labcode.analysis.energy import model
 from labcode.analysis.energy.sensor import Load, Sensor, updates
 from tests.support import power
 
@@ -84,38 +84,6 @@ def test_the_roofline_of_energy_rises_to_its_roof() -> None:
     )
     assert (np.diff(rates) > 0).all()
     assert rates[-1] == pytest.approx(1 / (WATTS / 5e13 + PJ_FLOP / 1e12), rel=1e-3)
-
-
-def test_efficiency_and_ratios() -> None:
-    runs = pd.DataFrame(
-        {
-            "energy_j": [400.0, 500.0, np.nan],
-            "error_j": [4.0, 100.0, np.nan],
-            "seconds": [1.0, 0.5, 0.01],
-            "flop": [4e14, 4e14, 4e14],
-            "tokens": [1000.0, 1000.0, 1000.0],
-        }
-    )
-    table = efficiency.efficiency(runs)
-    assert table["tflop_per_j"].to_list()[:2] == pytest.approx([1.0, 0.8])
-    assert table["tflop_per_j_error"].to_list()[:2] == pytest.approx([4 / 396, 0.8 * 0.25])
-    assert table["edp_js"].to_list()[:2] == [400.0, 250.0]
-    assert table["tokens_per_j"].iloc[0] == 2.5 and table["mean_w"].iloc[1] == 1000.0
-    assert table.iloc[2][["tflop_per_j", "edp_js", "mean_w"]].isna().all()
-    assert "gb_per_j" not in table
-    ratios = efficiency.against(runs)
-    assert ratios["speedup"].to_list()[:2] == [1.0, 2.0]
-    assert ratios["energy_ratio"].iloc[1] == 1.25
-    assert (ratios["energy_ratio_low"].iloc[1], ratios["energy_ratio_high"].iloc[1]) == pytest.approx(
-        (400 / 404, 600 / 396)
-    )
-    assert ratios["edp_ratio"].iloc[1] == 0.625
-    assert (ratios["energy_ratio_low"].iloc[0], ratios["energy_ratio_high"].iloc[0]) == (1.0, 1.0)
-
-
-def test_energy_that_is_not_positive_has_no_efficiency() -> None:
-    table = efficiency.efficiency(pd.DataFrame({"energy_j": [0.0], "seconds": [1.0], "flop": [1.0]}))
-    assert table["tflop_per_j"].isna().all()
 
 
 def test_how_often_a_sensor_is_updated() -> None:
