@@ -12,7 +12,7 @@ SHARE = 0.05  # of the time, of a line that is told
 
 
 def host_sentences(report: KinetoReport) -> Iterator[str]:
-    """Where the most of each rank's time went, a line each; of no more than `RANKS`; and its operators.
+    """Where the most of each rank's time went, a line each; of no more than `RANKS`; of one rank its operators, too.
 
     Of the time nothing without Python's functions.
     """
@@ -29,10 +29,11 @@ def host_sentences(report: KinetoReport) -> Iterator[str]:
             length = time_text(extent_ns(report, rank))
             who = f"rank {rank}" if several else "the program"
             yield f"Of {length} {who} spends {'; '.join(parts)}."
-    found = operators(report)
-    most = found[found > 0].head(OPERATORS)
-    told = ", ".join(f"{one_line(str(name), 60)} {time_text(ns)}" for name, ns in most.items())
-    if told:
-        yield f"The operators with the most time of their own: {told}; of {time_text(found.sum())} in all."
+    if not several:
+        found = operators(report)
+        most = found[found > 0].head(OPERATORS)
+        told = ", ".join(f"{one_line(str(name), 60)} {time_text(ns)}" for name, ns in most.items())
+        if told:
+            yield f"The operators with the most time of their own: {told}; of {time_text(found.sum())} in all."
     if several and len(report.ranks) > RANKS:
         yield f"So much for {RANKS} of {len(report.ranks)} ranks; labcode stats -r host_lines has all."
