@@ -12,9 +12,9 @@ SHARE = 0.05  # of the time, of a line that is told
 
 
 def host_sentences(report: KinetoReport) -> Iterator[str]:
-    """Where the most of each rank's time went, a line each; of no more than `RANKS`; of one rank its operators, too.
+    """Where the most of each rank's time went, a line each; of no more than `RANKS`. None without Python.
 
-    Of the time nothing without Python's functions.
+    Of a single rank the operators that took the most are told, too.
     """
     table = host_lines(report)
     several = "rank" in table
@@ -34,6 +34,7 @@ def host_sentences(report: KinetoReport) -> Iterator[str]:
         most = found[found > 0].head(OPERATORS)
         told = ", ".join(f"{one_line(str(name), 60)} {time_text(ns)}" for name, ns in most.items())
         if told:
-            yield f"The operators with the most time of their own: {told}; of {time_text(found.sum())} in all."
+            whole = time_text(found.sum())
+            yield f"The operators with the most time of their own: {told}; of {whole} in all."
     if several and len(report.ranks) > RANKS:
         yield f"So much for {RANKS} of {len(report.ranks)} ranks; labcode stats -r host_lines has all."
