@@ -213,7 +213,9 @@ def _beside(tables: Tables, kind: str, direction: str, least_bytes: int) -> Find
     # no more than nothing hides, and the CPU waits for
     owed = exposed / tables.width + tables.ledger.share("copy-call", "sync")
     gain = gain_of(tables, aside, None, owed if len(mine) else 0.0)
-    where = told_places(tables.ledger.places("copy-call"), 1)
+    called = mine["row"].to_numpy(np.int64) >= 0
+    where = lines_of_calls(tables, mine["row"].to_numpy(np.int64)[called], alone[called].astype(np.float64))
+    where = where or told_places(tables.ledger.places("copy-call"), 1)
     moved = int(mine["bytes"].sum())
     return cause(
         tables,

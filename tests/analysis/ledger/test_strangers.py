@@ -20,6 +20,8 @@ LINES = {
     "host-code": "in `save_checkpoint`, train.py:61",
     "sync-in-loop": "in `train`, train.py:40",
     "pageable-copies": "in `train`, train.py:20",
+    "copies-not-hidden": "in `train`, train.py:20",
+    "results-copied-back": "in `train`, train.py:50",
     "allocation-in-loop": "in `train`, train.py:40",
     "compiling-in-loop": "in `train`, train.py:50",
 }
