@@ -79,15 +79,19 @@ class Machine:
         self.tables["kernels"].append(x.kernel(start, end, name, grid=(blocks, 1, 1), **where))
         return end
 
-    def copy(self, size: int, *, inward: bool = True, pinned: bool = False, stream: int = 7) -> int:
-        """A copy between host and GPU, asynchronous by name; pageable ones make the CPU wait."""
+    def copy(
+        self, size: int, *, inward: bool = True, pinned: bool = False, stream: int = 7, staged: bool = False
+    ) -> int:
+        """A copy between host and GPU, asynchronous by name; pageable ones make the CPU wait, but for small
+        ones to the GPU, which are ``staged``.
+        """
         self.count += 1
         start = self.now
         rate = 50 if pinned else 8
-        begin = max(self.free.get(stream, 0) + US, self.now + 4 * US)
+        begin = max(self.free.get(stream, 0) + US, self.now + (8 if staged else 4) * US)
         end = begin + 2 * US + size // rate
         self.free[stream] = end
-        self.call("cudaMemcpyAsync", 6 * US if pinned else end + 2 * US - start, self.count)
+        self.call("cudaMemcpyAsync", 6 * US if pinned or staged else end + 2 * US - start, self.count)
         ends = {"src": (1 if pinned else 0, 2), "dst": (2, 1 if pinned else 0)}
         src, dst = (ends["src"][0], 2) if inward else (2, ends["dst"][1])
         where = {"pid": self.pid, "device": self.device, "correlation": self.count, "stream": stream}
@@ -104,6 +108,15 @@ class Machine:
     def item(self) -> None:
         """Read a number."""
         self.copy(4, inward=False)
+        self.wait()
+
+    def send(self, size: int) -> None:
+        """``.to("cuda")`` of a small tensor, as PyTorch calls it: asks about a graph, copies and waits."""
+        self.python(18 * US)
+        self.call("cudaStreamIsCapturing", 400)
+        self.now += 600
+        self.copy(size, staged=True)
+        self.now += 200
         self.wait()
 
     def start_up(self) -> None:

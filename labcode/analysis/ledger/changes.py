@@ -6,7 +6,7 @@ Each function takes a cause out, whole (``keep`` 0) or in part: ``keep`` is the 
 import numpy as np
 
 from labcode.analysis.ledger.ledger import PACE
-from labcode.analysis.ledger.replay import Program
+from labcode.analysis.ledger.replay import OF_ITSELF_NS, Program
 from labcode.reports.columns import Bools, Floats, Ints
 
 
@@ -62,21 +62,32 @@ def with_lengths(program: Program, length: Floats) -> Program:
 def without_ops(program: Program, ops: Bools) -> Program:
     """Some operations are not launched: neither they nor their calls take time, nor the code before these.
 
-    Code that takes far longer than what usually lies between two launches does something else and stays.
+    Nor what is asked between that code and the call (whether a stream is being captured). Code that takes far
+    longer than what usually lies before a launch does something else and stays.
     """
-    calls = np.zeros(len(program.row), np.bool_)
-    of_call = call_of(program)
-    every = np.bincount(of_call, minlength=len(calls))
-    some = np.bincount(of_call[ops], minlength=len(calls))
-    calls[(some > 0) & (some == every)] = True
-    between = program.gap[every > 0]
-    paced = program.gap <= PACE * (float(np.median(between)) if len(between) else 0.0)
+    every = np.bincount(call_of(program), minlength=len(program.row))
+    some = np.bincount(call_of(program)[ops], minlength=len(program.row))
+    launch = launch_of(program)
+    calls = np.append((some > 0) & (some == every), False)[launch]
+    code = np.bincount(launch, program.gap, len(program.row) + 1)
+    between = code[:-1][every > 0]
+    paced = code[launch] <= PACE * (float(np.median(between)) if len(between) else 0.0)
     return program.change(
         length=np.where(ops, 0.0, program.length),
         latency=np.where(ops, 0.0, program.latency),
         gap=np.where(calls & paced, 0.0, program.gap),
         spent=np.where(calls, 0.0, program.spent),
     )
+
+
+def launch_of(program: Program) -> Ints:
+    """For each call the one that launches what it is made for: itself, or the next one, which short calls
+    that neither launch nor wait prepare; as many as there are calls: none.
+    """
+    launches = program.last > program.first
+    stop = np.flatnonzero(launches | (program.waits > 0) | (program.spent > OF_ITSELF_NS))
+    following = np.append(stop, len(launches))[np.searchsorted(stop, np.arange(len(launches)), "left")]
+    return np.where(np.append(launches, False)[following], following, len(launches))
 
 
 def call_of(program: Program) -> Ints:

@@ -103,7 +103,8 @@ def small_copies(tables: Tables) -> Finding:
     """Copies between host and GPU (or GPUs) of less than 64 KiB, whose cost is the call and not the bytes.
 
     Numerator: the time in which such a copy runs or the call that made it has not returned. Gain: the replay
-    without them; cautious: half of that, for one copy of all the bytes takes some time, too.
+    without them, in which those to the GPU that follow each other are waited for once; cautious: half of
+    that, for one copy of all the bytes takes some time, too.
     """
     copies = tables.copies
     between = ~is_any(copies["copy_kind"], "D2D", "H2H")
@@ -113,7 +114,13 @@ def small_copies(tables: Tables) -> Finding:
     def packed(program: Program) -> Program:
         sizes = op_sizes(tables, program)
         some = owned(tables, program, "copy-in", "copy-out") & (sizes < SMALL_BYTES)
-        return changes.without_ops(changes.not_blocking(program, some), some)
+        less = changes.without_ops(changes.not_blocking(program, some), some)
+        inward = calls_of_ops(program, some & owned(tables, program, "copy-in"))
+        # one copy is waited for once: not after those that the next one follows
+        waits = (program.waits > 0) & (program.last == program.first) & np.append(False, inward[:-1])
+        launch = np.append(changes.launch_of(program)[1:], len(waits))  # what the next call is made for
+        waits &= np.append(inward, False)[launch]
+        return changes.without_code(changes.without_calls(less, waits), waits)
 
     gain = gain_of(tables, packed, None, 1.0 if len(small) else 0.0)
     rows = small["row"].to_numpy(np.int64)
@@ -206,7 +213,9 @@ def _beside(tables: Tables, kind: str, direction: str, least_bytes: int) -> Find
     # no more than nothing hides, and the CPU waits for
     owed = exposed / tables.width + tables.ledger.share("copy-call", "sync")
     gain = gain_of(tables, aside, None, owed if len(mine) else 0.0)
-    where = told_places(tables.ledger.places("copy-call"), 1)
+    called = mine["row"].to_numpy(np.int64) >= 0
+    where = lines_of_calls(tables, mine["row"].to_numpy(np.int64)[called], alone[called].astype(np.float64))
+    where = where or told_places(tables.ledger.places("copy-call"), 1)
     moved = int(mine["bytes"].sum())
     return cause(
         tables,

@@ -103,6 +103,13 @@ class Tables:
         """The ledger of each GPU, that of the worst first; none without work on a GPU."""
         return ledgers(self.view, self.judged, self.lines)
 
+    @property
+    def beside(self) -> list[Ledger]:
+        """The ledgers that may stand beside that of the worst GPU: without those of other processes, whose
+        iterations are not the judged ones.
+        """
+        return [one for one in self.ledgers if one.repeats == self.ledgers[0].repeats]
+
     def lateness(self, owner: str) -> float | None:
         """What share of an iteration the other GPUs wait for the worst one, where it alone has so much of an
         owner; None where all have it, or nobody waits.

@@ -2,16 +2,20 @@
 
 from collections.abc import Iterator
 
-from labcode.analysis.timeline.host import OWN, extent_ns, host_lines
+from labcode.analysis.timeline.host import OWN, extent_ns, host_lines, operators
 from labcode.reports.kineto.report import KinetoReport
-from labcode.show import time_text
+from labcode.show import one_line, time_text
 
 RANKS = 4  # that are told of
+OPERATORS = 3
 SHARE = 0.05  # of the time, of a line that is told
 
 
 def host_sentences(report: KinetoReport) -> Iterator[str]:
-    """Where the most of each rank's time went, a line each; of no more than `RANKS`. None without Python."""
+    """Where the most of each rank's time went, a line each; of no more than `RANKS`. None without Python.
+
+    Of a single rank the operators that took the most are told, too.
+    """
     table = host_lines(report)
     several = "rank" in table
     for rank in list(report.ranks)[:RANKS]:
@@ -25,5 +29,12 @@ def host_sentences(report: KinetoReport) -> Iterator[str]:
             length = time_text(extent_ns(report, rank))
             who = f"rank {rank}" if several else "the program"
             yield f"Of {length} {who} spends {'; '.join(parts)}."
+    if not several:
+        found = operators(report)
+        most = found[found > 0].head(OPERATORS)
+        told = ", ".join(f"{one_line(str(name), 60)} {time_text(ns)}" for name, ns in most.items())
+        if told:
+            whole = time_text(found.sum())
+            yield f"The operators with the most time of their own: {told}; of {whole} in all."
     if several and len(report.ranks) > RANKS:
         yield f"So much for {RANKS} of {len(report.ranks)} ranks; labcode stats -r host_lines has all."

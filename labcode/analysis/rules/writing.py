@@ -55,7 +55,7 @@ def ledger_lines(tables: Tables) -> list[str]:
     """The ledger of an iteration, a line for each owner; of several GPUs side by side."""
     try:
         tables.need_busy()
-        ledgers = tables.ledgers[:_GPUS]
+        ledgers = tables.beside[:_GPUS]
     except CannotJudgeError:
         return []
     if not ledgers:
@@ -196,7 +196,7 @@ def judged_record(tables: Tables) -> dict[str, object]:
     judged = tables.judged
     try:
         tables.need_busy()
-        ledgers = tables.ledgers
+        ledgers = tables.beside
     except CannotJudgeError:
         ledgers = []
     told = {

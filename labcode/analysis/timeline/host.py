@@ -6,23 +6,31 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.timeline import tree as kineto_tree
-from labcode.analysis.timeline.joins import duration_ns
+from labcode.analysis.timeline.joins import duration_ns, named_like
 from labcode.analysis.timeline.links import nearest
 from labcode.analysis.timeline.own import own_names
+from labcode.reports.columns import Bools, Ints
+from labcode.reports.frames import codes_of
 from labcode.reports.kineto.report import KinetoReport
 
 OWN = "its own code"
 _FRAME = re.compile(r"(?P<file>[^<>]*?)\((?P<line>\d+)\): (?P<function>.*)")
 _BUILT_IN = re.compile(r"<built-in (?:function|method) (\w+).*>")
+_WAITS = re.compile(  # built-in functions in which something else is waited for
+    r"sleep|wait\w*|acquire|join|e?poll|select|recv\w*|send\w*|accept|connect|"
+    r"open|read\w*|write\w*|flush|fsync|stat|listdir|scandir"
+)
+_NAMELESS = r"\): <(?:genexpr|listcomp|dictcomp|setcomp|lambda)>$"  # of the function around them
 COLUMNS = {"where": "str", "calls": "str", "self_ns": "int64", "share": "float64"}
 
 
 def host_lines(report: KinetoReport) -> pd.DataFrame:
     """Where the time of the threads that ran the program's Python went, the most first; of each rank.
 
-    rank (of traces of several), where (function and place, ``load, train.py:4``), calls (what the line of the
-    program calls: an operator, a function of a library, something built in; or `OWN`), self_ns (without what
-    the program's own functions inside take), share of the rank's `extent_ns`.
+    rank (of traces of several), where (function and place, ``load, train.py:4``; a comprehension counts for
+    the function around it), calls (what the line of the program calls: an operator, a function of a library,
+    something built in that waits or runs operators; or `OWN`, with what else is built in), self_ns (without
+    what the program's own functions inside take), share of the rank's `extent_ns`.
     Empty without functions of Python (``with_stack=True``).
     """
     parts = {rank: _lines(report, rank) for rank in report.ranks}
@@ -39,12 +47,15 @@ def _lines(report: KinetoReport, rank: int) -> pd.DataFrame:
     names, python = events["name"].to_numpy(object), (events["kind"] == "python").to_numpy()
     mine = python & own_names(names)
     length = extent_ns(report, rank)
-    spent = duration_ns(events)
-    inner = np.bincount(tree.parent[tree.parent >= 0], spent[tree.parent >= 0], len(events))
-    own = np.maximum(spent - inner.astype(np.int64), 0)
-    user = nearest(tree, mine)
+    own = _own_ns(tree)
+    named = nearest(tree, mine & ~named_like(events["name"], _NAMELESS))
+    user = np.where(named >= 0, named, nearest(tree, mine))
     around = np.append(mine, False)[tree.parent]
     called = np.where(mine, -1, nearest(tree, around & ~mine))
+    operators = called[(events["kind"] == "op").to_numpy() & (called >= 0)]
+    plain = _plain(events["name"])
+    plain[operators] = False
+    called = np.where(np.append(plain, False)[called], -1, called)
     kept = (user >= 0) & (own > 0) & (events["rank"] == rank).to_numpy()
     table = pd.DataFrame(
         {
@@ -58,6 +69,30 @@ def _lines(report: KinetoReport, rank: int) -> pd.DataFrame:
     found = found.assign(where=found["where"].map(place), calls=found["calls"].map(callee))
     found = found.groupby(["where", "calls"], sort=False).sum().reset_index()
     return found.sort_values("self_ns", ascending=False, kind="stable", ignore_index=True).astype(COLUMNS)
+
+
+def operators(report: KinetoReport) -> pd.Series:
+    """The time of operators on the CPU by name, without what those inside take, of all threads and ranks, in
+    ns; the most first.
+    """
+    tree = kineto_tree.build(report)
+    ops = (tree.events["kind"] == "op").to_numpy()
+    found = pd.Series(_own_ns(tree)[ops]).groupby(tree.events["name"].to_numpy(object)[ops]).sum()
+    return found.sort_values(ascending=False, kind="stable")
+
+
+def _own_ns(tree: kineto_tree.Tree) -> Ints:
+    spent = duration_ns(tree.events)
+    inner = np.bincount(tree.parent[tree.parent >= 0], spent[tree.parent >= 0], len(spent))
+    return np.maximum(spent - inner.astype(np.int64), 0)
+
+
+def _plain(names: pd.Series) -> Bools:
+    """Which names are of what is built in and waits for nothing."""
+    codes, distinct = codes_of(names)
+    built = [_BUILT_IN.fullmatch(str(name)) for name in distinct]
+    hits = np.array([one is not None and not _WAITS.fullmatch(one[1]) for one in built], np.bool_)
+    return np.append(hits, False)[codes]
 
 
 def extent_ns(report: KinetoReport, rank: int) -> int:

@@ -152,7 +152,7 @@ def _ledger(tables: Tables | None) -> tuple[pd.DataFrame, Shown | None]:
         return pd.DataFrame(), None
     try:
         tables.need_busy()
-        found = tables.ledgers
+        found = tables.beside
     except CannotJudgeError:
         return pd.DataFrame(), None
     if not found:

@@ -47,11 +47,13 @@ def _peaks(memory: pd.DataFrame) -> pd.DataFrame:
 PART = Part(
     judged=together.judged,
     reports={
-        "operators": (("op_sum", "Operators, calls and kernels by name"),),
+        "operators": (
+            ("op_sum", "Operators, calls and kernels by name"),
+            ("host_lines", "Where the time of the host went, by function of the program"),
+        ),
         "kernels": (("kernel_sum", "Kernels by name, the most time first"),),
         "modules": (("module_sum", "Time by nn.Module, in both passes"),),
         "calls": (
-            ("host_lines", "Where the time of the host went, by function of the program"),
             ("launch_stats", "What launching cost"),
             ("idle_breakdown", "Idle time of streams by cause"),
         ),

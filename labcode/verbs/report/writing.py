@@ -31,8 +31,12 @@ _WITHOUT = ("(ns)", "_ns", "_bytes", "(bytes)", "(byte/s)", "(Hz)", "_j", "_w", 
 
 
 def brief(document: Document) -> list[str]:
-    """A report in at most `BRIEF` lines: what was judged, where an iteration goes, the first verdict."""
-    lines = [one_line(document.headline[0], 200)] if document.headline else []
+    """A report in at most `BRIEF` lines: what was judged, where an iteration goes, the first verdict.
+
+    Without work of a GPU: what the program's host did.
+    """
+    told = document.headline[: 1 if document.ledger is not None else BRIEF - 2]
+    lines = [one_line(line, 300) for line in told]
     last = []
     for found in document.found:
         one = found.verdict

@@ -9,6 +9,7 @@ from labcode import reports
 from labcode.analysis.ledger import changes
 from labcode.analysis.rules import Verdict
 from labcode.verbs.diagnose.verdicts import diagnose, tables_of
+from labcode.verbs.report.gather import gather
 from tests.support import exports as x
 from tests.support import strangers
 from tests.support.command import labcode
@@ -19,6 +20,8 @@ LINES = {
     "host-code": "in `save_checkpoint`, train.py:61",
     "sync-in-loop": "in `train`, train.py:40",
     "pageable-copies": "in `train`, train.py:20",
+    "copies-not-hidden": "in `train`, train.py:20",
+    "results-copied-back": "in `train`, train.py:50",
     "allocation-in-loop": "in `train`, train.py:40",
     "compiling-in-loop": "in `train`, train.py:50",
 }
@@ -288,10 +291,16 @@ def test_reads_answer_for_what_is_launched_for_them_and_not_for_all_of_the_loop(
 def test_of_processes_with_different_periods_the_judged_one_stands_first(tmp_path: Path) -> None:
     first = strangers.train(strangers.started(), steps=20)
     second = strangers.train(strangers.started(pid=200, device=1), steps=31, gemm_ns=90 * strangers.US)
-    with reports.open_timeline(first.export(tmp_path / "a.sqlite", second), "diagnose") as report:
+    path = first.export(tmp_path / "a.sqlite", second)
+    with reports.open_timeline(path, "diagnose") as report:
         tables = tables_of(report)
         assert "judged is process 100" in tables.judged.notes[0]
         assert tables.ledger.pid == 100 and tables.ledger.count == tables.count == 19
+    told = labcode("diagnose", path).stdout
+    assert "one of 19 iterations" in told and "in all" not in told  # no column of the other process
+    with gather([path]) as document:
+        assert document.ledger is not None
+        assert list(document.ledger.rows) == ["time of an iteration", "GPU 0_ns", "share"]
 
 
 def test_code_after_results_were_read_back_is_no_loading_of_data(tmp_path: Path) -> None:
@@ -337,3 +346,35 @@ def test_a_single_kernel_is_no_good_steady_state_where_a_range_is_called_a_step_
     machine.launch(strangers.ADD, 4 * strangers.US)
     path = machine.export(tmp_path / "a.sqlite", nvtx=steps)
     assert "good" not in [one.rule for one in judged(path)]
+
+
+def test_small_copies_answer_for_the_code_and_the_wait_of_each(tmp_path: Path) -> None:
+    def loop(many: int) -> strangers.Machine:
+        def move(m: strangers.Machine, step: int) -> None:
+            m.place = ("move", "/home/me/project/train.py", 12)
+            for _ in range(many):
+                m.send(8 << 10)
+
+        return strangers.train(
+            strangers.started(stacks=True), layers=3, gemm_ns=20 * strangers.US, batch=move
+        )
+
+    fault, mended = loop(150), loop(1)
+    began = strangers.started().now + 40 * strangers.MS  # code is loaded in the first step
+    gained = 1 - (mended.now - began) / (fault.now - began)
+    first, *_ = judged(fault.export(tmp_path / "a.sqlite"))
+    assert first.rule == "small-copies" and "in `move`, train.py:12" in first.message
+    assert first.gain is not None and gained / 1.2 < first.gain < gained * 1.2
+
+
+def test_numbers_sent_between_kernels_are_waits_and_nothing_to_pack(tmp_path: Path) -> None:
+    def number(m: strangers.Machine) -> None:
+        m.place = ("loss_of", "/home/me/project/train.py", 9)
+        m.send(4)
+        m.python(60 * strangers.US)
+        m.place = strangers.HERE
+
+    machine = strangers.train(strangers.started(stacks=True), gemm_ns=80 * strangers.US, in_layer=number)
+    first, *rest = judged(machine.export(tmp_path / "a.sqlite"))
+    assert first.rule == "sync-in-loop" and "in `loss_of`, train.py:9" in first.message
+    assert "small-copies" not in [one.rule for one in rest]

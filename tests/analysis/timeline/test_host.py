@@ -51,6 +51,31 @@ def test_a_report_without_a_gpu_begins_with_what_the_program_waits_for(trace: Pa
             "No GPU in use. Of 1 ms the program spends 50% in sleep, called by load, train.py:4; "
             "20% in its own code, of main, train.py:8; "
             "20% in linear, torch/nn/functional.py:9, called by main, train.py:8.",
+            "The operators with the most time of their own: aten::linear 180 µs; of 180 µs in all.",
         )
         titles = [table.title for section in document.sections for table in section.tables]
         assert any(title.startswith("Where the time of the host") for title in titles)
+
+
+def test_comprehensions_and_what_is_built_in_count_for_the_function_around_them(tmp_path: Path) -> None:
+    frames = [
+        ("train.py(8): main", 0, 1000),
+        ("train.py(4): clean", 100, 700),
+        ("train.py(5): <genexpr>", 150, 600),
+        ("<built-in method get of dict object at 0x7f>", 200, 400),
+        ("<built-in method read of _io.FileIO object at 0x7f>", 610, 90),
+        ("<built-in method tanh of type object at 0x7f>", 850, 100),
+    ]
+    events = [event("python_function", n, s, d, **{"Python id": i + 1}) for i, (n, s, d) in enumerate(frames)]
+    events.append(event("cpu_op", "aten::tanh", 860, 80, **{"External id": 1}))
+    path = tmp_path / "a.trace.json.gz"
+    path.write_bytes(gzip.compress(json.dumps({"schemaVersion": 1, "traceEvents": events}).encode()))
+    with reports.open(path) as report:
+        table = host_lines(report)
+    rows = {(where, calls): ns for where, calls, ns, _ in table.itertuples(index=False, name=None)}
+    assert rows == {
+        ("clean, train.py:4", OWN): 610_000,
+        ("clean, train.py:4", "read"): 90_000,
+        ("main, train.py:8", "tanh"): 100_000,
+        ("main, train.py:8", OWN): 200_000,
+    }
