@@ -40,15 +40,19 @@ class Column:
 
     def filled(self, missing: int) -> Ints:
         """The values with ``missing`` where there is none."""
-        return self.values if self.present is None else np.where(self.present, self.values, missing)
+        if self.present is None:
+            return self.values
+        if is_narrow(self.present):
+            return self.values if self.present[0] else np.broadcast_to(np.int64(missing), len(self.values))
+        return np.where(self.present, self.values, missing)
 
     def there(self) -> Bools:
         """Which values are there."""
-        return np.ones(len(self.values), np.bool_) if self.present is None else self.present
+        return np.broadcast_to(np.True_, len(self.values)) if self.present is None else self.present
 
     def take(self, which: Bools | Ints) -> Column:
         """The same column with only some rows."""
-        return Column(self.values[which], None if self.present is None else self.present[which])
+        return Column(taken(self.values, which), None if self.present is None else taken(self.present, which))
 
     def without(self, rows: Ints) -> Column:
         """The same column without a few rows, which are in ascending order."""
@@ -58,15 +62,35 @@ class Column:
         return Column(without(self.values, rows), present)
 
 
+def taken(values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
+    """``values[rows]``, of one number in the memory of one."""
+    if not is_narrow(values):
+        found: NDArray[Any] = values[rows]
+        return found
+    count = int(np.count_nonzero(rows)) if rows.dtype == np.bool_ else len(rows)
+    return np.broadcast_to(values[0], count)
+
+
 def without(values: NDArray[Any], rows: Ints) -> NDArray[Any]:
     """An array without a few rows, which are in ascending order: pieces are quicker to copy than rows."""
+    if is_narrow(values):
+        return values[len(rows) :]
     bounds = [-1, *rows.tolist(), len(values)]
     return np.concatenate([values[low + 1 : high] for low, high in pairwise(bounds)])
 
 
+def is_same(values: NDArray[Any]) -> bool:
+    """Whether all are the same number; of none no."""
+    if not len(values) or is_narrow(values):
+        return len(values) > 0
+    return bool(values[0] == values[-1]) and bool((values == values[0]).all())
+
+
 def narrow(values: NDArray[Any]) -> NDArray[Any]:
     """The same numbers; where all are the same number, in the memory of one."""
-    if len(values) and (values == values[0]).all():
+    if is_narrow(values):
+        return values
+    if is_same(values):
         return np.broadcast_to(values[:1].copy()[0], len(values))
     if len(values) and values.dtype.kind == "f" and np.isnan(values).all():
         return np.broadcast_to(np.float64("nan"), len(values))
@@ -82,6 +106,21 @@ def small(values: Ints) -> Ints:
 def is_narrow(values: NDArray[Any]) -> bool:
     """Whether all are the same number in the memory of one."""
     return len(values) > 0 and values.strides == (0,)
+
+
+def of_each(function: Callable[[Any], NDArray[Any]], values: NDArray[Any]) -> NDArray[Any]:
+    """What a function gives for each number; it is asked once where all are the same in the memory of one."""
+    if not is_narrow(values):
+        return function(values)
+    return np.broadcast_to(function(values[:1])[0], len(values))
+
+
+def whole(column: Column) -> Column:
+    """A column in memory of its own, which may be written to."""
+    values, present = column.values, column.present
+    if not is_narrow(values) and (present is None or not is_narrow(present)):
+        return column
+    return Column(values.copy(), None if present is None else present.copy())
 
 
 def packed(values: NDArray[Any]) -> NDArray[Any]:
@@ -137,12 +176,19 @@ def named(values: Ints, names: Mapping[int, str], missing: str = "unknown") -> O
 
 def joined(parts: Sequence[Column]) -> Column:
     """Parts of a column as one."""
-    none: Ints = np.empty(0, np.int64)
-    values = np.concatenate([none, *(part.values for part in parts)])
+    values = together([part.values for part in parts])
     if all(part.present is None for part in parts):
         return Column(values)
-    present = np.concatenate([part.there() for part in parts])
+    present = together([part.there() for part in parts])
     return Column(values, None if present.all() else present)
+
+
+def together(parts: Sequence[NDArray[Any]], out: NDArray[Any] | None = None) -> NDArray[Any]:
+    """Parts one after the other (in ``out``); where all are the same number, in the memory of one."""
+    some = [part for part in parts if len(part)]
+    if some and all(is_narrow(part) and part[0] == some[0][0] for part in some):
+        return np.broadcast_to(some[0][0], sum(map(len, some)))
+    return np.concatenate(some or list(parts) or [np.empty(0, np.int64)], out=out)
 
 
 def process_keys(pid: Ints, number: Ints, other_pid: Ints, other_number: Ints) -> tuple[Ints, Ints]:

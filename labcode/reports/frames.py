@@ -7,7 +7,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.reports.columns import Bools, Column, Ints, Objects, is_remembering, known, known_of_rows, narrow
+from labcode.reports.columns import (
+    Bools,
+    Column,
+    Ints,
+    Objects,
+    is_narrow,
+    is_remembering,
+    known,
+    known_of_rows,
+    narrow,
+    of_each,
+)
 
 
 def frame(**columns: Ints | Objects | Bools | Column) -> pd.DataFrame:
@@ -19,7 +30,12 @@ def frame(**columns: Ints | Objects | Bools | Column) -> pd.DataFrame:
     series: dict[str, Any] = {}
     for name, values in columns.items():
         if isinstance(values, Column):
-            absent = np.zeros(len(values.values), np.bool_) if values.present is None else ~values.present
+            there = values.present
+            absent = (
+                np.broadcast_to(np.False_, len(values.values))
+                if there is None
+                else of_each(np.logical_not, there)
+            )
             series[name] = pd.arrays.IntegerArray(_narrow(values.values), _narrow(absent))
         elif values.dtype == object:
             series[name] = pd.Series(values, dtype="str", copy=False)
@@ -29,8 +45,8 @@ def frame(**columns: Ints | Objects | Bools | Column) -> pd.DataFrame:
 
 
 def _narrow(values: NDArray[Any]) -> NDArray[Any]:
-    if not is_remembering() or not len(values) or values[0] != values[-1]:
-        return values
+    if not is_remembering():
+        return values.copy() if is_narrow(values) else values
     return narrow(values)
 
 

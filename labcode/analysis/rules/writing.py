@@ -69,14 +69,9 @@ def ledger_lines(tables: Tables) -> list[str]:
         lines.append("  " + "".join(f"{time_text(one.each_ns):>12}" for one in ledgers) + "  in all")
     if (ran := len(devices_of(tables.view, tables.judged.window))) > MOST_GPUS:
         lines[0] = f"{ran:,} GPUs, of which the {MOST_GPUS} busiest are judged; {lines[0]}"
-    owners = {
-        str(row.owner): str(row.title)
-        for one in OWNERS
-        for each in ledgers
-        for row in each.table[each.table["owner"] == one.id].itertuples()
-    }
-    for owner, title in owners.items():
-        cells = [one.each(owner) for one in ledgers]
+    each = [dict(zip(one.table["owner"], one.table["each_ns"], strict=True)) for one in ledgers]
+    for owner, title in ((one.id, one.title) for one in OWNERS if any(one.id in has for has in each)):
+        cells = [float(has.get(owner, 0.0)) for has in each]
         if max(ns / max(one.each_ns, 1) for ns, one in zip(cells, ledgers, strict=True)) < _LEAST:
             continue
         times = "".join(f"{time_text(ns):>12}" for ns in cells)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from labcode.analysis.stats.table import Made, Table, Texts, Values, from_frame, length
+from labcode.analysis.stats.table import Made, Table, Texts, Values, from_frame, length, take
 from labcode.reports.columns import Column, Ints, Objects, sorted_unique, unique
 from labcode.show import CELLS, LONGEST, check_format, csv_cells, grid, jsonable, value_text, write_csv
 
@@ -23,6 +23,7 @@ _FEW = (
     8  # a column with fewer distinct values than one in so many rows is written through a list of its texts
 )
 _WIDEST = 72  # a text in a table for people
+MOST_ROWS = 10_000  # of a table for people: a hundred screens and more; CSV and JSON have all
 _COUNTS = ("Instances", "Num Calls", "Count", "QCount", "NVTX Inst", "Kern Inst", "Range Instances")
 
 _Prepare = Callable[[Sequence[str]], list[str]]
@@ -52,7 +53,8 @@ def write(table: pd.DataFrame | Table, fmt: str, stream: TextIO, *, exact: bool 
     decimals and shares in percent. Else:
     Floats have three decimals in columns of megabytes and one elsewhere, as nsys prints them; missing numbers
     are empty (null in JSON). CSV follows RFC 4180 with newlines alone: a text with a comma, a quote or a line
-    break is quoted, and quotes in it doubled (which nsys does not). Raises `LabError` for another format.
+    break is quoted, and quotes in it doubled (which nsys does not). A table for people has `MOST_ROWS` rows,
+    then says how many more there are. Raises `LabError` for another format.
     """
     check_format(fmt)
     if exact and not isinstance(table, dict):
@@ -91,6 +93,9 @@ def _write_json(table: Table, stream: TextIO) -> None:
 
 
 def _write_grid(fmt: str, table: Table, stream: TextIO) -> None:
+    count = length(table)
+    if count > MOST_ROWS:
+        table = take(table, np.arange(MOST_ROWS))
     fields = [
         _field(name, values, _each(CELLS[fmt]), grouped=fmt == "table" and _is_amount(name))
         for name, values in table.items()
@@ -103,6 +108,15 @@ def _write_grid(fmt: str, table: Table, stream: TextIO) -> None:
 
     right = [not isinstance(values, Texts | Made) for values in table.values()]
     stream.writelines(grid(fmt, list(table), right, rows))
+    stream.write(_rest(fmt, count))
+
+
+def _rest(fmt: str, count: int) -> str:
+    """What is said below a table for people of the rows that it leaves out."""
+    if count <= MOST_ROWS:
+        return ""
+    line = f"… {count - MOST_ROWS:,} more rows, which CSV and JSON have"
+    return f"\n{line}\n" if fmt == "md" else f"{line}\n"
 
 
 def _chunks(fields: Sequence[_Coded | _Listed], count: int) -> Iterator[Iterator[tuple[Any, ...]]]:
@@ -285,7 +299,9 @@ def _write_exact(table: pd.DataFrame, fmt: str, output: TextIO) -> None:
     def of(name: object) -> Callable[[Any], str]:
         return partial(text_of, share=name in shares)
 
-    output.writelines(grid(fmt, names, numeric, lambda: _rows(table, of, "{:,}".format)))
+    shown = table.iloc[:MOST_ROWS]
+    output.writelines(grid(fmt, names, numeric, lambda: _rows(shown, of, "{:,}".format)))
+    output.write(_rest(fmt, len(table)))
 
 
 def _is_share(name: object) -> bool:

@@ -284,7 +284,7 @@ def _integers(buffer: Bytes, kind: Types, end: Ints, ahead: int) -> Ints:
     """The integers that end so far behind these places; 0 for anything else."""
     if isinstance(kind, int):
         if kind not in _INTEGERS:
-            return np.full(len(end), int(kind == ONE), np.int64)
+            return np.broadcast_to(np.int64(kind == ONE), len(end))
         width = int(_WIDTH[kind])
         if width > 3:
             shift = 64 - 8 * width

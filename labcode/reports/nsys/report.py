@@ -18,7 +18,19 @@ import numpy as np
 import pandas as pd
 
 from labcode.ending import Closing
-from labcode.reports.columns import Column, Ints, Objects, joined, named, numbered, objects, small, unique
+from labcode.reports.columns import (
+    Column,
+    Ints,
+    Objects,
+    joined,
+    named,
+    numbered,
+    objects,
+    small,
+    taken,
+    together,
+    unique,
+)
 from labcode.reports.frames import frame as _frame
 from labcode.reports.frames import is_any
 from labcode.reports.marks import MEASURED
@@ -183,7 +195,7 @@ class NsysReport(Shown, Closing):
             kind=objects(kinds[order], ["kernel", "memcpy", "memset", "graph"]),
             name=_together(names, order),
             **{
-                key: np.concatenate([part.pop(key) for part in where], out=room)[order]
+                key: taken(together([part.pop(key) for part in where], out=room), order)
                 for key in list(where[0])
             },
             bytes=size.take(order),
@@ -590,4 +602,4 @@ def _together(parts: Sequence[Coded], order: Ints) -> Objects:
 
 
 def _absent(count: int) -> Column:
-    return Column(np.zeros(count, np.int64), np.zeros(count, np.bool_))
+    return Column(np.broadcast_to(np.int64(0), count), np.broadcast_to(np.False_, count))

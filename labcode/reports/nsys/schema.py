@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from labcode.errors import InputError
-from labcode.reports.columns import Ints
+from labcode.reports.columns import Ints, of_each
 
 MAJOR = 3
 OLDEST_MINOR = 7
@@ -206,9 +206,9 @@ def api_name(raw: str) -> str:
 
 def pid_of(identifier: Ints) -> Ints:
     """The process of nsys' globalPid or globalTid."""
-    return identifier >> 24 & 0xFFFFFF
+    return of_each(lambda one: one >> 24 & 0xFFFFFF, identifier)
 
 
 def tid_of(identifier: Ints) -> Ints:
     """The thread of nsys' globalTid."""
-    return identifier & 0xFFFFFF
+    return of_each(lambda one: one & 0xFFFFFF, identifier)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from labcode.errors import InputError
-from labcode.reports.columns import Column, Ints, without
+from labcode.reports.columns import Column, Ints, whole, without
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.open import Opened, quick_check
 from labcode.reports.nsys.sqlite import Coded, Found, read_columns, read_strings
@@ -38,6 +38,7 @@ class Source:
         self._extents: dict[tuple[str, str], tuple[int, int] | None] = {}
         self._once: dict[str, Any] = {}
         self._none: set[tuple[str, str]] = set()  # tables and conditions that no row meets
+        self._kernel_names: dict[int, str] = {}  # by their ids: no more than `MOST_NAMES` for each column
         self.keeps = False
         self.window: tuple[int, int] | None = None
         self.path: Path = opened.path
@@ -180,6 +181,8 @@ class Source:
         if "start" in found and "end" in found:
             self._extents[table, where] = _extent(found["start"].values, found["end"])
         count = len(found[some[0]].values)
+        if not self.keeps:  # others may write to what they read
+            found = {name: whole(column) for name, column in found.items()}
         for name in (*columns, *texts):
             if name not in found and name not in coded:
                 self.warn(f"table {table} has no column {name}: it reads as missing or 0")
@@ -198,13 +201,16 @@ class Source:
 
     def kernel_names(self, ids: Column) -> Coded:
         """As `strings`; of more than `MOST_NAMES` those of most kernels, and one name for all others."""
-        codes, texts = self.strings(ids, MOST_NAMES)
+        codes, texts = self.strings(ids, MOST_NAMES, self._kernel_names)
         if len(texts) > MOST_NAMES:
             self.warn(f"{self.path}: of the kernels' names the {MOST_NAMES:,} of most kernels are told apart")
         return codes, texts
 
-    def strings(self, ids: Column, most: int = 0) -> Coded:
-        """The texts of ids into StringIds as codes into texts; ids without a text read as ``''``."""
+    def strings(self, ids: Column, most: int = 0, found: dict[int, str] | None = None) -> Coded:
+        """The texts of ids into StringIds as codes into texts; ids without a text read as ``''``.
+
+        ``most`` and ``found`` as `read_strings` has them.
+        """
         if schema.STRINGS not in self._opened.tables:
             return np.zeros(len(ids.values), np.int64), [""]
         with self._blamed():
@@ -212,7 +218,7 @@ class Source:
             if ids.present is not None and not ids.present.any():
                 texts = read_strings(self._connection, np.full(min(len(ids.values), 1), -1))[1]
                 return np.zeros(len(ids.values), np.int64), texts
-            return read_strings(self._connection, ids.filled(-1), most)
+            return read_strings(self._connection, ids.filled(-1), most, found)
 
     def has_rows(self, table: str) -> bool:
         """Whether the export has the table with at least one row."""

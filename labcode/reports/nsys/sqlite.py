@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from labcode.errors import InputError
-from labcode.reports.columns import Bools, Column, Ints, joined, shortened, unique
+from labcode.reports.columns import Bools, Column, Ints, is_narrow, is_same, joined, shortened, unique
 from labcode.reports.nsys.pages import (
     NULL,
     Bytes,
@@ -33,7 +33,6 @@ Found = tuple[dict[str, Column], dict[str, Coded]]
 _CONDITION = re.compile(r"\s*(\w+)\s*(=|<>|IN)\s*\(?([\d\s,]+?)\)?\s*")
 _ROWS = 1 << 14  # fetched at once
 _MOST_IDS = 500  # ids in one IN list
-_READ_ALL_ABOVE = 5000  # ids from which on all texts are read
 _WIDEST = 64  # words of eight bytes; longer texts are looked up one by one
 _SLOT_BITS = 16  # of a hash, in which the first text of a slot is looked up
 _KEEP = np.array([(1 << 64) - 1, *((1 << 8 * n) - 1 for n in range(1, 8))], np.uint64)  # of a last word
@@ -77,10 +76,13 @@ def read_columns(
         raise
 
 
-def read_strings(connection: sqlite3.Connection, ids: Ints, most: int = 0) -> Coded:
+def read_strings(
+    connection: sqlite3.Connection, ids: Ints, most: int = 0, found: dict[int, str] | None = None
+) -> Coded:
     """The texts of ids into ``StringIds``, as codes into a list of texts; ``''`` for an id without one.
 
     Of more than ``most`` ids, if that is given, those of most rows; all others have one text, their number.
+    ``found`` has the texts that are known already; what is read is added to it.
     """
     distinct, codes = unique(ids)
     rest = len(distinct) - most if most else 0
@@ -90,15 +92,13 @@ def read_strings(connection: sqlite3.Connection, ids: Ints, most: int = 0) -> Co
         place[often] = np.arange(most)
         distinct, codes = distinct[often], place[codes]
     wanted = distinct.tolist()
-    found: dict[int, str] = {}
-    if len(wanted) > _READ_ALL_ABOVE:
-        found = _texts(connection.execute("SELECT id, value FROM StringIds"))
-    else:
-        for low in range(0, len(wanted), _MOST_IDS):
-            some = wanted[low : low + _MOST_IDS]
-            marks = ", ".join("?" * len(some))
-            query = f"SELECT id, value FROM StringIds WHERE id IN ({marks})"
-            found |= _texts(connection.execute(query, some))
+    found = {} if found is None else found
+    unknown = [number for number in wanted if number not in found]
+    for low in range(0, len(unknown), _MOST_IDS):
+        some = unknown[low : low + _MOST_IDS]
+        marks = ", ".join("?" * len(some))
+        query = f"SELECT id, value FROM StringIds WHERE id IN ({marks})"
+        found |= _texts(connection.execute(query, some))
     others = [f"({rest:,} more names)"] if rest > 0 else []
     return codes, [*(found.get(number, "") for number in wanted), *others]
 
@@ -203,31 +203,42 @@ def _from_pages(
 
 
 class _Growing:
-    """A column that is read part by part into one array, not kept twice for a moment at the end."""
+    """A column that is read part by part into one array, not kept twice for a moment at the end.
+
+    As long as all values are the same number, they are in the memory of one.
+    """
 
     def __init__(self) -> None:
         self._values: Ints = np.empty(0, np.int64)
         self._count = 0
-        self._absent: list[Ints] = []
+        self._absent: list[tuple[int, Bools]] = []  # where parts with missing values begin, what is missing
+        self._missing = 0
 
     def add(self, part: Column, read: float) -> None:
         """Add the next values; ``read`` is how much of the table is read with them."""
         low, self._count = self._count, self._count + len(part.values)
-        if self._count > len(self._values):
+        if part.present is not None:
+            absent = ~part.present
+            self._absent.append((low, absent))
+            self._missing += int(np.count_nonzero(absent))
+        alike = is_same(part.values) and (low == 0 or is_narrow(self._values))
+        if alike and (low == 0 or self._values[0] == part.values[0]):
+            self._values = np.broadcast_to(part.values[0].copy(), self._count)
+            return
+        if self._count > len(self._values) or is_narrow(self._values):
             room = int(max(self._count, min(self._count / read * 1.02, 2 * self._count + (1 << 20))))
             self._values, old = np.empty(room, np.int64), self._values
             self._values[:low] = old[:low]
         self._values[low : self._count] = part.values
-        if part.present is not None:
-            self._absent.append(np.flatnonzero(~part.present) + low)
 
     def column(self) -> Column:
         """All values."""
-        values = self._values[: self._count]
-        if not self._absent:
-            return Column(values)
+        values = self._values if is_narrow(self._values) else self._values[: self._count]
+        if self._missing in (0, self._count):
+            return Column(values, np.broadcast_to(np.False_, self._count) if self._missing else None)
         present = np.ones(self._count, np.bool_)
-        present[np.concatenate(self._absent)] = False
+        for low, absent in self._absent:
+            present[low : low + len(absent)] = ~absent
         return Column(values, present)
 
 
@@ -235,7 +246,7 @@ def _column(values: Ints, types: Types, table: str, name: str) -> Column:
     """Integers as a column; `InputError` when something else is among them."""
     if isinstance(types, int):
         foreign = types == 7 or types >= 10
-        present = np.zeros(len(values), np.bool_) if types == NULL else None
+        present = np.broadcast_to(np.False_, len(values)) if types == NULL else None
     else:
         foreign = int(types.max()) >= 10 or bool((types == 7).any())
         present = types != NULL if int(types.min()) == NULL else None

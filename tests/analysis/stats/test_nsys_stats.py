@@ -12,6 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from labcode.analysis.stats import writer
 from labcode.analysis.stats.nsys import reports as nsys_stats
 from labcode.analysis.stats.writer import write
 from labcode.errors import InputError, LabError
@@ -399,3 +400,22 @@ def test_ranges_that_nest_deep_are_written_in_short(tmp_path: Path) -> None:
     assert rows[399]["RangeStack"] == "".join(f":{n + 1}" for n in range(256)) + ":…:400"
     assert rows[399]["NameTree"] == "--" * 256 + ":r49" and rows[399]["Lvl"] == "399"
     assert len(text(4_000)) < 2.5 * len(text(2_000))
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_table_for_people_ends_and_says_so(exact: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "MOST_ROWS", 3)
+    table = pd.DataFrame({"Name": ["a", "b", "c", "d", "e"], "Count": [1, 2, 3, 4, 5]})
+    for fmt in ("table", "md"):
+        told = io.StringIO()
+        write(table, fmt, told, exact=exact)
+        lines = told.getvalue().splitlines()
+        assert lines[-1] == "… 2 more rows, which CSV and JSON have"
+        assert "c" in lines[4] and not any("d" in line.split() for line in lines[2:-1])
+        told = io.StringIO()
+        write(table[:3], fmt, told, exact=exact)
+        assert "more rows" not in told.getvalue()
+    for fmt in ("csv", "json"):
+        told = io.StringIO()
+        write(table, fmt, told, exact=exact)
+        assert "e" in told.getvalue() and "more rows" not in told.getvalue()

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from labcode.reports import columns as nsys_columns
+from labcode.reports.columns import Column
 from labcode.reports.nsys import sqlite as nsys_sqlite
 from labcode.reports.nsys.report import NsysReport, open_report
 from tests.support import exports as e
@@ -261,9 +262,41 @@ def test_more_texts_than_fit_one_query(tmp_path: Path, monkeypatch: pytest.Monke
     rows = [e.kernel(i, i + 1, f"k{i}") for i in range(1200)]
     path = e.make_export(tmp_path / "a.sqlite", kernels=rows)
     names = [f"k{i}" for i in range(1200)]
-    assert open_report(path).kernels()["name"].tolist() == names
-    monkeypatch.setattr(nsys_sqlite, "_READ_ALL_ABOVE", 100)
-    assert open_report(path).kernels()["name"].tolist() == names
+    report = open_report(path)
+    assert report.kernels()["name"].tolist() == names
+    monkeypatch.setattr(nsys_sqlite, "_texts", None)  # which are known now
+    assert report.kernels()["name"].tolist() == names
+
+
+@pytest.mark.parametrize("values", [[4, 4, 4, 4], [4, 4, 4, 5], [4, 5, 4, 4], [4, 4, 5, 5], [0, 0, 0, 0]])
+@pytest.mark.parametrize("absent", [[], [0], [3], [0, 1], [2, 3], [0, 1, 2, 3]])
+def test_a_column_that_grows_is_narrow_as_long_as_it_is_one_number(
+    values: list[int], absent: list[int]
+) -> None:
+    present = np.isin(np.arange(4), absent, invert=True)
+    growing = nsys_sqlite._Growing()
+    for low, high in ((0, 2), (2, 4)):
+        some = present[low:high]
+        growing.add(Column(np.array(values[low:high]), None if some.all() else some), high / 4)
+    column = growing.column()
+    assert column.values.tolist() == values
+    assert column.there().tolist() == present.tolist()
+    assert nsys_columns.is_narrow(column.values) == (len(set(values)) == 1)
+    assert (column.present is None) == (not absent)
+    rows = np.array([0, 3])
+    assert column.take(rows).values.tolist() == [values[0], values[3]]
+    assert column.without(rows).values.tolist() == values[1:3]
+    assert column.without(rows).there().tolist() == present[1:3].tolist()
+    own = nsys_columns.whole(column)
+    own.values[0] = 9  # may be written to
+    assert column.filled(7).tolist() == [v if p else 7 for v, p in zip(column.values, present, strict=True)]
+
+
+def test_what_is_not_kept_may_be_written_to(tmp_path: Path) -> None:
+    rows = [e.kernel(i, i + 1, "k", stream=7, correlation=i) for i in range(3)]
+    ops = open_report(e.make_export(tmp_path / "a.sqlite", kernels=rows)).gpu_ops()
+    ops.loc[0, "stream"] = 8
+    assert ops["stream"].tolist() == [8, 7, 7]
 
 
 @pytest.mark.parametrize(
