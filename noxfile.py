@@ -130,8 +130,11 @@ def newest(session: nox.Session) -> None:
 def content(session: nox.Session) -> None:
     """Check kernels (compiled, and run on the CPU), wrong answers to exercises, pages without a capture,
     and that the captures are whole; what is marked slow at night.
+
+    Each wrong answer is tried under twenty seeds, or as many as LABCODE_SEEDS says.
     """
     python = environment(session, "dev", "-e", ".[book,dev]")
+    session.env["LABCODE_SEEDS"] = os.environ.get("LABCODE_SEEDS", "20")
     pytest(python, "-m", "not slow", *CONTENT, *session.posargs)
 
 

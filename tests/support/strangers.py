@@ -16,6 +16,7 @@ from tests.support.stacks import ON_CUDA, Frame, python_stacks
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 TENSOR = "nvjet_sm90_tst_192x192_64x3_2x1_v_bz_coopB_NNN"
 SIMT = "void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(T1::Params)"
+DOUBLE = SIMT.replace("simt_sgemm_256x128_8x4_nn", "tensorop_d884gemm_64x32_16x4_tn")
 ADD = (
     "void at::native::vectorized_elementwise_kernel<(int)4, at::native::CUDAFunctor_add<float>, "
     "std::array<char *, (unsigned long)3>>(int, T2, T3)"
@@ -280,6 +281,7 @@ FAULTS: dict[str, Callable[[Machine], Machine]] = {
     "copies-not-hidden": lambda m: train(m, batch=big_copies),
     "results-copied-back": lambda m: train(m, after=lambda m, _: results_back(m, 0)),
     "no-tensor-cores": lambda m: train(m, gemm=SIMT),
+    "double-precision": lambda m: train(m, gemm=DOUBLE),
     "unfused-elementwise": lambda m: train(m, elementwise=12, small=90 * US),
     "allocation-in-loop": lambda m: train(m, in_layer=allocates),
     "compiling-in-loop": lambda m: train(m, after=compiles),

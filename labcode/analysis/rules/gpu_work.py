@@ -18,6 +18,10 @@ from labcode.reports.frames import codes_of
 from labcode.show import time_text
 
 TENSOR_SHARE, REAL = 0.05, 0.7  # of an iteration; of its peak a good kernel reaches
+# Kernels that compute in fp64, by what their names say: of cuBLAS and CUTLASS the product, of templates the
+# first type. A ``double`` farther back is a number handed over, as the learning rate to an optimizer in fp32.
+DOUBLE = r"_f64f64_|d884gemm|(?i:(?<![a-z])dgemm)|<(?:\(?int\)?\d+, )*double\b|^\w+<int, int, double\b"
+DOUBLE_SHARE, HALF = 0.05, 0.5  # of an iteration; of the bytes, which fp32 moves
 CHAIN = 2  # elementwise kernels in a row that one could do
 PLAIN_REDUCTION = r"reduce_kernel"
 FUSED_NS = 2_000  # the least that a kernel takes
@@ -106,6 +110,41 @@ def no_tensor_cores(tables: Tables) -> Finding:
         _told_kernels(slow),
         enough=spent >= TENSOR_SHARE * tables.width,
         advice=advice,
+    )
+
+
+@rule(
+    "double-precision",
+    title="The GPU computes in fp64",
+    book="lm/precision",
+    advice="NumPy's arrays are float64 unless told otherwise: torch.from_numpy(a).float(), dtype=np.float32, "
+    "model.float(); keep fp64 for what needs its digits.",
+)
+def double_precision(tables: Tables) -> Finding:
+    """Kernels whose names say that they compute in fp64: matmuls of libraries, templates of PyTorch.
+
+    Numerator: their time on the worst GPU. Gain: the replay in which they take half as long, for fp32 moves
+    half of the bytes and has at least twice the rate but on the tensor cores of data-center GPUs; cautious:
+    half of what is saved.
+    """
+    kernels, _ = _mine(tables)
+    slow = kernels[named_like(kernels["name"], DOUBLE)]
+    spent = int(duration_ns(slow).sum())
+
+    def chosen(program: Program) -> Bools:
+        return np.asarray(named_like(tables.view.ops["name"].iloc[program.op], DOUBLE), np.bool_)
+
+    return cause(
+        tables,
+        gain_of(
+            tables, scaled(chosen, HALF), scaled(chosen, (1 + HALF) / 2), spent * (1 - HALF) / tables.width
+        ),
+        f"{len(slow):,} kernels compute in fp64, for {tables.told(spent, tables.ledger)}"
+        + _where(tables, slow),
+        min(spent, tables.width),
+        "ns in which kernels compute in fp64 on the worst GPU",
+        _told_kernels(slow),
+        enough=spent >= DOUBLE_SHARE * tables.width,
     )
 
 
