@@ -138,7 +138,7 @@ SHOWN = {
         "universal: n ÷ (1 + σ · (n − 1) + κ · n · (n − 1))",
         (
             Input("count", "GPUs, n", "", 1, 4096, step=1),
-            Input("serial", "serial share, σ", "", 0.0001, 0.9),
+            Input("serial", "serial share, σ", "", 0.0001, 1.0),
             Input("crosstalk", "cost per pair, κ", "", 1e-7, 0.1),
         ),
         (
