@@ -68,8 +68,9 @@ def without_ops(program: Program, ops: Bools) -> Program:
     every = np.bincount(call_of(program), minlength=len(program.row))
     some = np.bincount(call_of(program)[ops], minlength=len(program.row))
     launch = launch_of(program)
-    calls = np.append((some > 0) & (some == every), False)[launch]
-    code = np.bincount(launch, program.gap, len(program.row) + 1)
+    calls = np.append(some == every, False)[launch]
+    code = np.zeros(len(program.row) + 1)
+    np.add.at(code, launch, program.gap)
     between = code[:-1][every > 0]
     paced = code[launch] <= PACE * (float(np.median(between)) if len(between) else 0.0)
     return program.change(
