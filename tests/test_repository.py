@@ -151,6 +151,7 @@ def test_a_checkout_has_the_same_bytes_whatever_git_does_with_line_endings(tmp_p
         ),
         (prose.british_spellings, "American spelling"),
         (prose.shell_escapes, "cells hold Python; a failing shell line would never fail the build"),
+        (prose.long_commands, "nobody scrolls for the end of a command; put its comment above it"),
         (prose.figures_without_alt, "say what is drawn and what stands out"),
     ],
 )

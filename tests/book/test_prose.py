@@ -83,6 +83,12 @@ def test_shell_escapes_are_found_in_cells_only():
     assert prose.shell_escapes(page) == [prose.Finding(2, "!nvidia-smi"), prose.Finding(4, "%%bash")]
 
 
+def test_commands_that_are_cut_off():
+    long = "nox -s capture " + "-" * 80
+    page = f"```shell\nnox\n{long}\n```\n\n```text\n{long}\n```\n"
+    assert prose.long_commands(page) == [prose.Finding(3, long)]
+
+
 def test_images_need_descriptions():
     page = "![](a.png)\n![a bar](b.png)\n```{figure} c.png\n:width: 3in\n\nCaption\n```\n"
     page += "```{image} d.png\n:alt: two bars\n```\n"

@@ -106,6 +106,16 @@ def shell_escapes(page: str) -> list[Finding]:
     ]
 
 
+def long_commands(page: str) -> list[Finding]:
+    """Lines of shell blocks that a page 1280 px wide cuts off: 94 characters of code fit into a line."""
+    return [
+        Finding(_line(page, block.start("lines")) + number, line)
+        for block in re.finditer(r"^( *)(`{3,})shell\n(?P<lines>.*?)^\1\2$", page, re.DOTALL | re.MULTILINE)
+        for number, line in enumerate(block["lines"].split("\n"))
+        if len(line) > 94
+    ]
+
+
 def figures_without_alt(page: str) -> list[Finding]:
     """Images and figures of a page that say nothing to those who do not see them, and figures shown past
     `book.figure`.
