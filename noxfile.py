@@ -94,9 +94,10 @@ def live(session: nox.Session) -> None:
 
 def pytest(python: Callable[..., object], *arguments: str) -> None:
     """Call pytest, spread over the processor's cores."""
-    # One worker more than cores, for tests wait for programs; threads beneath them would only wait for one
-    # another. Each worker goes through its part in order, so that what tests share is made once.
-    workers = str(min(8, 1 + (os.cpu_count() or 1)))
+    # One worker more than cores, for tests wait for programs (`.ci/run` has other things to do meanwhile);
+    # threads beneath them would only wait for one another. Each worker goes through its part in order, so that
+    # what tests share is made once.
+    workers = os.environ.get("LABCODE_WORKERS") or str(min(8, 1 + (os.cpu_count() or 1)))
     python("-m", "pytest", "-n", workers, "--dist", "worksteal", *arguments, env={"OMP_NUM_THREADS": "1"})
 
 
