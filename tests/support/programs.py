@@ -3,6 +3,7 @@
 And programs of several processes, forked from this one.
 """
 
+import importlib
 import multiprocessing
 import os
 import shlex
@@ -36,6 +37,8 @@ def in_ranks(program: ModuleType, meeting_place: str, count: int, *words: str) -
     ``meeting_place`` names the variable that says where they find each other. Their exit codes; what they
     print goes where this process' does.
     """
+    for late in ("torch._dynamo", "torch.distributed.fsdp"):  # of a first step: once, not in each fork
+        importlib.import_module(late)
     context = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory() as folder:
         place = {"WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, meeting_place: f"{folder}/store"}
