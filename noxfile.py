@@ -66,7 +66,11 @@ def environment(session: nox.Session, name: str, *requirements: str) -> functool
         if installed[:1] != [digest]:
             installed = [digest]
         if wanted not in installed:
-            session.run_install(python, "-m", "pip", "install", "-c", "constraints.txt", *requirements)
+            # Python compiles what is imported; pip would compile all, five times as much. Answers to
+            # exercises and what is measured write no bytecode: there it is done here.
+            lazily = ["--no-compile"] if name in ("book", "dev") else []
+            words = ("pip", "install", *lazily, "-c", "constraints.txt")
+            session.run_install(python, "-m", *words, *requirements)
             stamp.write_text("\n".join([*installed, wanted]), encoding="utf-8")
     return functools.partial(session.run, python)
 
@@ -94,9 +98,10 @@ def live(session: nox.Session) -> None:
 
 def pytest(python: Callable[..., object], *arguments: str) -> None:
     """Call pytest, spread over the processor's cores."""
-    # One worker more than cores, for tests wait for programs; threads beneath them would only wait for one
-    # another. Each worker goes through its part in order, so that what tests share is made once.
-    workers = str(min(8, 1 + (os.cpu_count() or 1)))
+    # One worker more than cores, for tests wait for programs (`.ci/run` has other things to do meanwhile);
+    # threads beneath them would only wait for one another. Each worker goes through its part in order, so
+    # that what tests share is made once.
+    workers = os.environ.get("LABCODE_WORKERS") or str(min(8, 1 + (os.cpu_count() or 1)))
     python("-m", "pytest", "-n", workers, "--dist", "worksteal", *arguments, env={"OMP_NUM_THREADS": "1"})
 
 

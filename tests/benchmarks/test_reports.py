@@ -153,6 +153,7 @@ def test_what_counts_as_the_same() -> None:
 
 
 @pytest.mark.usefixtures("compiled_at_hand")
+@pytest.mark.usefixtures("compiled_at_hand")
 def test_some_come_last(tmp_path: Path) -> None:
     file = make_big_export(tmp_path / "a.sqlite", 400)
     names = ["cuda_api_sum", "cuda_gpu_kern_sum", "cuda_gpu_mem_size_sum"]

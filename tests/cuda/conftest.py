@@ -27,8 +27,8 @@ PROGRAMS = ("kernel_overlap", "many_operations", "memory_timeline")
 BY_MAKE, BY_CMAKE = "kernel_overlap", "many_operations"
 WARNINGS = ("-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Wshadow")
 NEWEST = "90a"
-# The oldest and the newest: what the code asks for by __CUDA_ARCH__ is compiled in one of them.
-ARCHITECTURES = ("75", NEWEST)
+# The oldest (at night) and the newest: what the code asks for by __CUDA_ARCH__ is compiled in one of them.
+ARCHITECTURES = (pytest.param("75", marks=pytest.mark.slow), NEWEST)
 # The device code is optimized without being asked; what the compiler makes of the host's, nobody looks at.
 SAID = ("-Xptxas", "-v", "-O0")
 FLAGS = ("-std=c++17", *WARNINGS, *SAID)

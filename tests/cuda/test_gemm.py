@@ -60,7 +60,7 @@ def test_missing_synchronizations_are_found(
     assert done.returncode == 1 and re.match(said, done.stdout), done.stdout + done.stderr[:2000]
 
 
-@pytest.mark.parametrize("architecture", ["80", NEWEST])
+@pytest.mark.parametrize("architecture", [pytest.param("80", marks=pytest.mark.slow), NEWEST])
 def test_compiles_without_warnings_or_spills(assembled: Assemble, architecture: str) -> None:
     report = assembled("gemm", architecture).report
     found = re.findall(

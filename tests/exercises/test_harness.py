@@ -259,7 +259,10 @@ def test_right_reduction(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("            flat /= self.ranks\n", "", "it is the sum over the ranks; the mean is asked for"),
+        pytest.param(
+            *("            flat /= self.ranks\n", "", "it is the sum over the ranks; the mean is asked for"),
+            marks=pytest.mark.slow,
+        ),
         ("self.missing[number] -= 1", "self.missing[number] -= one", "NameError: name 'one' is not defined"),
     ],
 )

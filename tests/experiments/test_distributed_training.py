@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 from labcode.experiments.pytorch.distributed_training import program as distributed_training  # noqa: E402
 from labcode.experiments.shared.recording import Request  # noqa: E402
+from tests.support.programs import in_ranks  # noqa: E402
 
 SMALL = [
     *("--device", "cpu", "--gpus", "2", "--size", "tiny", "--context", "16", "--batch", "2"),
@@ -30,8 +31,8 @@ def test_each_variant_leads_both_ranks_to_the_same_model(tmp_path: Path) -> None
     losses = {}
     for variant in distributed_training.VARIANTS:
         path = tmp_path / "r.json"
-        done = start("--variant", variant, "--json", str(path))
-        assert done.returncode == 0, done.stderr
+        words = (*SMALL, "--variant", variant, "--json", str(path))
+        assert in_ranks(distributed_training, distributed_training._MEETING_PLACE, 2, *words) == [0, 0]
         record = json.loads(path.read_text())
         assert set(record["checks"]) == {"ranks_agree", "loss_falls"}
         assert [len(times) for times in record["results"]["step_per_rank_ms"]] == [2, 2]
@@ -51,6 +52,7 @@ def test_every_rank_writes_a_trace_of_its_own(tmp_path: Path) -> None:
         assert "gloo:all_reduce" in names and {"step 0", "step 1", "backward"} <= names
 
 
+@pytest.mark.slow  # `multi_gpu` starts its processes and waits for them alike
 def test_a_rank_that_fails_ends_the_others(tmp_path: Path) -> None:
     done = start("--json", str(tmp_path / "none/r.json"))
     assert done.returncode == 2 and "Traceback" not in done.stderr

@@ -200,7 +200,7 @@ def test_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path, monkeypatch: p
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_interrupted_program_leaves_no_files_and_no_workers(tmp_path: Path, number: int) -> None:
     argv = [sys.executable, "-m", "labcode.workloads.input_pipeline", *SMALL, "--variant", "shared_log"]
     argv += ["--steps", "2000", "--workers", "1", "--folder", str(tmp_path)]

@@ -2,9 +2,8 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -20,26 +19,23 @@ from labcode.experiments.scaling.shots import program as shots  # noqa: E402
 from labcode.experiments.scaling.tensor_parallel import program as tensor_parallel  # noqa: E402
 from labcode.experiments.scaling.training import program as training  # noqa: E402
 from labcode.experiments.scaling.training import strategies  # noqa: E402
+from labcode.experiments.shared import common  # noqa: E402
+from tests.support.programs import in_ranks  # noqa: E402
 
 TINY = ("--size", "tiny", "--context", "8", "--steps", "2", "--warmup", "1")
 
 
-def start(program: str, *flags: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", f"labcode.workloads.scaling.{program}", "--device", "cpu", *flags]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | environment)
-
-
-def record(program: str, folder: Path, *flags: str) -> dict[str, Any]:
+def record(program: ModuleType, folder: Path, *flags: str, count: int = 2) -> dict[str, Any]:
     path = folder / "r.json"
-    done = start(program, *flags, "--json", str(path))
-    assert done.returncode == 0, done.stderr
+    words = ("--device", "cpu", "--gpus", str(count), *flags, "--json", str(path))
+    assert in_ranks(program, group._MEETING_PLACE, count, *words) == [0] * count
     content: dict[str, Any] = json.loads(path.read_text())
     assert all(check["passed"] for check in content["checks"].values())
     return content
 
 
 def test_every_strategy_gives_the_gradients_and_losses_of_one_process(tmp_path: Path) -> None:
-    found = record("training", tmp_path, "--variant", "strong", "--batch", "4", "--parts", "1,2,4", *TINY)
+    found = record(training, tmp_path, "--variant", "strong", "--batch", "4", "--parts", "1,2,4", *TINY)
     cases = found["results"]["cases"]
     assert [(c["count"], c["batch"]) for c in cases if c["strategy"] == "single"] == [(1, 4), (1, 2), (1, 1)]
     several = {case["strategy"]: case for case in cases if case["count"] == 2}
@@ -55,9 +51,8 @@ def test_every_strategy_gives_the_gradients_and_losses_of_one_process(tmp_path: 
 
 
 def test_collectives_are_right_on_each_number_of_processes(tmp_path: Path) -> None:
-    found = record(
-        "collectives", tmp_path, "--gpus", "3", "--least", "8", "--most", "8", "--repetitions", "2"
-    )
+    flags = ("--least", "8", "--most", "8", "--repetitions", "2")
+    found = record(collectives, tmp_path, *flags, count=3)
     cases = found["results"]["cases"]
     assert [(c["count"], c["operation"]) for c in cases] == [
         (count, operation) for count in (2, 3) for operation in collectives.OPERATIONS
@@ -68,7 +63,7 @@ def test_collectives_are_right_on_each_number_of_processes(tmp_path: Path) -> No
 
 def test_a_layer_in_parts_gives_what_the_whole_gives_and_pairing_sends_less(tmp_path: Path) -> None:
     flags = ("--counts", "2", "--steps", "2", "--warmup", "1", "--width", "8", "--tokens", "2,4")
-    cases = record("tensor_parallel", tmp_path, *flags)["results"]["cases"]
+    cases = record(tensor_parallel, tmp_path, *flags)["results"]["cases"]
     assert {case["layer"]: case["exchanged_bytes"] for case in cases if case["tokens"] == 4} == {
         # 4 bytes · 4 tokens · (two gathers of 32 and 8 columns, two sums of 32 and 8; two sums of 8)
         "gathered": 4 * 4 * 80,
@@ -78,7 +73,7 @@ def test_a_layer_in_parts_gives_what_the_whole_gives_and_pairing_sends_less(tmp_
 
 def test_settings_of_nccl_change_times_and_not_losses(tmp_path: Path) -> None:
     flags = ("--settings", "0:0,8:8", "--batch", "2", "--bucket-mib", "0.01", *TINY)
-    cases = record("overlap", tmp_path, *flags)["results"]["cases"]
+    cases = record(overlap, tmp_path, *flags)["results"]["cases"]
     assert [(case["ctas"], case["reserved_sms"], case["count"]) for case in cases] == [(0, 0, 2), (8, 8, 2)]
     assert all(len(case["step_ms"]) == len(case["alone_ms"]) == 2 and case["calls"] > 1 for case in cases)
 
@@ -100,18 +95,45 @@ def test_settings_that_are_none(text: str, capsys: pytest.CaptureFixture[str]) -
     ("flags", "message"),
     [
         (("--counts", "4"), "--counts asks for a group of 4 and there are 2 processes"),
-        pytest.param(
-            *(("--counts", "1", "--batch", "3"), "--batch 3 cannot be shared evenly by 2 GPUs"),
-            marks=pytest.mark.slow,  # after a first run; the others end before
-        ),
         (("--strategies", "naive,magic"), "magic: no such strategy (there are: naive,"),
         (("--counts", "0"), "0 is not between 1 and"),
     ],
 )
-def test_bad_flags_are_one_line(flags: tuple[str, ...], message: str) -> None:
-    done = start("training", *flags, *TINY)
-    assert done.returncode == 2 and message in done.stderr
-    assert "Traceback" not in done.stderr
+def test_bad_flags_are_one_line(
+    flags: tuple[str, ...],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.argv", ["training", "--device", "cpu", *flags, *TINY])
+    with pytest.raises(SystemExit) as ended:
+        common.run(training.PROGRAM, training.main)
+    assert ended.value.code == 2 and message in capsys.readouterr().err
+
+
+def test_what_only_a_rank_can_say_is_one_line(tmp_path: Path) -> None:
+    given = training.command_line().parse_args(["--device", "cpu", "--batch", "3", *TINY])
+    with pytest.raises(InputError, match="--batch 3 cannot be shared evenly by 2 GPUs"):
+        training.work(Member(torch, 0, 2, torch.device("cpu")), given)
+
+
+def test_started_plainly_it_starts_its_processes_and_the_worst_code_is_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = """
+import os, pathlib, sys
+said = os.environ["RANK"], os.environ["LOCAL_RANK"], os.environ["WORLD_SIZE"], *sys.argv[1:]
+pathlib.Path(sys.argv[1] + os.environ["RANK"]).write_text(" ".join(said))
+assert os.path.isdir(os.path.dirname(os.environ["LABCODE_SCALING_STORE"]))
+sys.exit(3 * (os.environ["RANK"] == sys.argv[2]))
+"""
+    (tmp_path / "a_rank.py").write_text(code)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    assert group._start("a_rank", [f"{tmp_path}/", "none"], 2) == 0
+    assert [(tmp_path / str(rank)).read_text().split() for rank in range(2)] == [
+        [str(rank), str(rank), "2", f"{tmp_path}/", "none"] for rank in range(2)
+    ]
+    assert group._start("a_rank", [f"{tmp_path}/", "1"], 2) == 3
 
 
 def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,6 @@ from labcode.analysis.ledger.view import View
 from labcode.store import SHIPPED_SET, load_set
 from tests.support import exports as x
 from tests.support import strangers
-from tests.support.random_export import make_random_export
 
 CAPTURES = Path(__file__).resolve().parents[3] / "captures" / SHIPPED_SET
 TIMELINES = sorted((*CAPTURES.glob("*/*.nsys.xz"), *CAPTURES.glob("*/*.trace.json.gz")))
@@ -43,7 +42,15 @@ SMALLEST = {  # of each experiment and format
 }
 
 
-@pytest.mark.parametrize("path", SMALLEST.values(), ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.parametrize(
+    "path",
+    [  # a third of them in each change; random exports are in `tests/verbs/test_diagnose.py`
+        pytest.param(
+            path, id=f"{path.parent.name}-{path.name}", marks=[pytest.mark.slow] if place % 3 else []
+        )
+        for place, path in enumerate(SMALLEST.values())
+    ],
+)
 def test_the_parts_of_each_capture_are_the_iteration(path: Path) -> None:
     found = of(path)
     assert found
@@ -53,14 +60,6 @@ def test_the_parts_of_each_capture_are_the_iteration(path: Path) -> None:
 
 def test_there_are_captures() -> None:
     assert len(TIMELINES) > 80 and len(load_set(SHIPPED_SET).experiments) > 20
-
-
-@pytest.mark.parametrize("seed", range(25))
-def test_the_parts_of_random_exports(tmp_path: Path, seed: int) -> None:
-    path = make_random_export(tmp_path / "a.sqlite", seed, shuffled=bool(seed % 2))
-    for one in of(path):
-        if one.window[1] > one.window[0]:
-            check(one)
 
 
 def test_what_runs_owns_before_what_waits(tmp_path: Path) -> None:

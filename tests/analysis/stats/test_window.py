@@ -134,7 +134,7 @@ def without_numbers(text: str) -> str:
     return str([{key: value for key, value in row.items() if key not in NUMBERS} for row in rows])
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 4))])
 def test_every_report_is_that_of_an_export_of_the_cut_rows(tmp_path: Path, seed: int) -> None:
     rows = random_rows(seed)
     files = []
