@@ -247,7 +247,10 @@ def _see(folder: Path, shots: Path | None, left: deque[str], _: int) -> list[tup
                 break
             themes = THEMES if len(left) % 2 == 0 else THEMES[::-1]  # half of them are loaded in the dark
             for number, (width, theme) in enumerate(zip(VIEWS, (*themes, *themes[::-1]), strict=True)):
-                tab.size(width)
+                if number == 0:
+                    tab.call("Page.navigate", url="about:blank")  # else the page before is laid out anew
+                if number == 0 or width != VIEWS[number - 1]:
+                    tab.size(width)
                 tab.scheme(theme)
                 if number == 0:
                     tab.open(f"{host}/{page}")
