@@ -100,6 +100,7 @@ autodoc_mock_imports = ["cuda", "cupy", "nvtx", "pynvml", "tilelang", "torch", "
 _MockObject.__or__ = _MockObject.__ror__ = lambda self, other: self  # type: ignore[attr-defined]
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
+autodoc_use_type_comments = False  # there are none, and each function would be parsed for them
 default_role = "py:obj"
 python_use_unqualified_type_names = True
 add_module_names = False

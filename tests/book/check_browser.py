@@ -12,6 +12,7 @@ import argparse
 import base64
 import functools
 import http.server
+import itertools
 import json
 import os
 import shutil
@@ -21,6 +22,7 @@ import tempfile
 import threading
 import time
 import urllib.request
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -46,9 +48,9 @@ FLAGS = (
 DOMAINS = ("Page", "Network", "Runtime", "Log")
 THEMES = ("light", "dark")
 WIDTHS = (1280, 390)
+VIEWS = (1280, 1280, 390, 390)  # of a page, the widths
 HEIGHT = 900
 TALLEST = 12_000  # of a picture
-SETTLE_S = 0.12
 LOAD_S = 60.0
 EXAMINE = (Path(__file__).parent / "examine.js").read_text(encoding="utf-8")
 
@@ -82,8 +84,8 @@ class Browser:
         """The value of a JavaScript expression in the page."""
         return self.call("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
 
-    def open(self, address: str) -> None:
-        """Load a page and wait until it has settled."""
+    def open(self, address: str, *, scripts: bool = True) -> None:
+        """Load a page and wait until it has settled: for the frames after its end, where it runs scripts."""
         self.events.clear()
         self.call("Page.navigate", url=address)
         end = time.monotonic() + LOAD_S
@@ -94,7 +96,8 @@ class Browser:
             ):
                 break
             time.sleep(0.02)
-        time.sleep(SETTLE_S)
+        if scripts:
+            self.settled("1")
         self.evaluate("1")  # fetches the events that are still under way
 
     def wait(self, condition: str) -> None:
@@ -204,18 +207,26 @@ def complaints(events: list[dict[str, Any]], host: str) -> list[str]:
 def check(folder: Path, shots: Path | None = None, only: str = "") -> list[str]:
     """All complaints about the pages of a folder, each with its page and views."""
     found: dict[str, list[str]] = {}
-    look = functools.partial(_see, folder, shots, only)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # a browser of its own for each width
-        for width, told in zip(WIDTHS, pool.map(look, WIDTHS), strict=True):
-            for theme, text in told:
-                found.setdefault(text, []).append(f"{theme} {width}")
+    pages = sorted(page.relative_to(folder).as_posix() for page in folder.rglob("*.html"))
+    left = deque(page for page in pages if not page.startswith("_") and only in page)
+    look = functools.partial(_see, folder, shots, left)
+    workers = os.cpu_count() or 1
+    with ThreadPoolExecutor(workers) as pool:  # each a browser of its own, that takes the next page
+        for told in sorted(itertools.chain.from_iterable(pool.map(look, range(workers))), key=_in_order):
+            found.setdefault(told[0], []).append(told[1])
     return [f"{text} ({', '.join(views)})" for text, views in found.items()]
 
 
-def _see(folder: Path, shots: Path | None, only: str, width: int) -> list[tuple[str, str]]:
-    """Complaints about the pages of a folder at one width, each with the theme that it was seen in.
+def _in_order(told: tuple[str, str]) -> tuple[str, bool]:
+    """By page; what is wrong on a wide screen first."""
+    return told[0].partition(":")[0], told[1].endswith(str(WIDTHS[1]))
 
-    A page is loaded once, and told afterwards that the system prefers the other theme.
+
+def _see(folder: Path, shots: Path | None, left: deque[str], _: int) -> list[tuple[str, str]]:
+    """Complaints about the pages that are left, each with the view that it was seen in.
+
+    A page is loaded once, on a wide screen, and told afterwards that the system prefers the other theme and
+    that the screen is a narrow one: that is for styles alone, no script asks for it when a page is loaded.
     """
     from tests.book.check_layout import (
         complaints_about_figures,
@@ -227,35 +238,43 @@ def _see(folder: Path, shots: Path | None, only: str, width: int) -> list[tuple[
     path = find_browser()
     if path is None:
         raise FileNotFoundError("no Chromium on this machine")
-    pages = sorted(page.relative_to(folder).as_posix() for page in folder.rglob("*.html"))
     found = []
     with served(folder) as host, browser(path) as chromium, new_tab(chromium) as tab:
-        tab.size(width)
-        for number, page in enumerate(page for page in pages if not page.startswith("_") and only in page):
-            themes = THEMES if number % 2 == 0 else THEMES[::-1]  # half of the pages are loaded in the dark
-            for theme in themes:
+        while left:
+            try:
+                page = left.popleft()
+            except IndexError:  # another browser was faster
+                break
+            themes = THEMES if len(left) % 2 == 0 else THEMES[::-1]  # half of them are loaded in the dark
+            for number, (width, theme) in enumerate(zip(VIEWS, (*themes, *themes[::-1]), strict=True)):
+                if number == 0:
+                    tab.call("Page.navigate", url="about:blank")  # else the page before is laid out anew
+                if number == 0 or width != VIEWS[number - 1]:
+                    tab.size(width)
                 tab.scheme(theme)
-                if theme == themes[0]:
+                if number == 0:
                     tab.open(f"{host}/{page}")
                 else:
                     tab.events.clear()
                     tab.settled("1")
                 said = tab.evaluate(EXAMINE)
-                if width == WIDTHS[0] and theme == themes[0]:
+                if number == 0:
                     said += complaints_about_weight(tab, host, folder)
                 if tab.evaluate("document.documentElement.dataset.theme") != theme:
                     said.append("theme ignored")
                 if not page.startswith("reference/api/"):
-                    if width == WIDTHS[0] and theme == themes[0]:
+                    if number == 0:
                         said += complaints_about_page(tab, folder)
                     if width < 600:
                         said += complaints_about_figures(tab, folder)
-                found += [(theme, f"{page}: {text}") for text in [*complaints(tab.events, host), *said]]
                 if shots is not None:
                     name = f"{page.removesuffix('.html').replace('/', '-')}-{theme}-{width}.png"
                     _shoot(tab, shots / name, width)
-            if width == WIDTHS[0]:
-                found += [("paper", f"{page}: {text}") for text in complaints_about_paper(tab)]
+                if number == 1:
+                    paper = f"paper {width}"
+                    found += [(f"{page}: {text}", paper) for text in complaints_about_paper(tab)]
+                view = f"{theme} {width}"
+                found += [(f"{page}: {text}", view) for text in [*complaints(tab.events, host), *said]]
     return found
 
 

@@ -152,7 +152,7 @@ def check_switches(tab: Browser, address: str, page: str) -> list[str]:
         found.append(f"{page}: the switch is not kept")
     tab.evaluate("localStorage.clear()")
     tab.call("Emulation.setScriptExecutionDisabled", value=True)
-    tab.open(f"{address}/{page}?3")
+    tab.open(f"{address}/{page}?3", scripts=False)
     time.sleep(0.3)
     if tab.evaluate(_CODE) != all_of_it:
         found.append(f"{page}: without scripts code is folded away")

@@ -40,7 +40,7 @@ def complaints_about_weight(tab: Browser, address: str, folder: Path) -> list[st
 def check_without_scripts(tab: Browser, address: str, page: str) -> list[str]:
     """Complaints about a page, served at an address, in a browser that runs no scripts."""
     tab.call("Emulation.setScriptExecutionDisabled", value=True)
-    tab.open(f"{address}/{page}")
+    tab.open(f"{address}/{page}", scripts=False)
     time.sleep(0.5)
     shown = tab.evaluate(
         "[...document.querySelectorAll('main img')].filter((e) => e.classList.contains('only-dark')"

@@ -31,8 +31,8 @@
     if (getComputedStyle(icon).getPropertyValue("--lab-icon") === "") found.push(`icon without a drawing ${icon.className}`);
   }
 
-  const ids = [...document.querySelectorAll("[id]")].map((element) => element.id);
-  const doubled = new Set(ids.filter((id, position) => ids.indexOf(id) !== position));
+  const ids = new Set(), doubled = new Set();
+  for (const { id } of document.querySelectorAll("[id]")) (ids.has(id) ? doubled : ids).add(id);
   for (const id of doubled) found.push(`doubled id ${id}`);
 
   for (const link of document.querySelectorAll('main a[href^="#"]')) {

@@ -9,8 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pybtex import plugin
+from pybtex.backends.plaintext import Backend as PlaintextBackend
 from pybtex.richtext import Text
 from pybtex.style.template import node
+from pybtex_docutils import Backend as DocutilsBackend
 from sphinxcontrib.bibtex.plugin import register_plugin
 from sphinxcontrib.bibtex.style.referencing import BracketStyle
 from sphinxcontrib.bibtex.style.referencing.author_year import AuthorYearReferenceStyle
@@ -29,6 +32,9 @@ STYLE = "author_short_title_year"
 def register() -> None:
     """Make the style known by its name; for ``conf.py``."""
     register_plugin("sphinxcontrib.bibtex.style.referencing", STYLE, ShortTitleReferenceStyle)
+    for name, backend in (("plaintext", PlaintextBackend), ("docutils", DocutilsBackend)):
+        # else each citation looks through all packages that are installed
+        plugin.register_plugin("pybtex.backends", name, backend, force=True)
 
 
 @node  # type: ignore[untyped-decorator]

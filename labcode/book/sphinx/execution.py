@@ -97,6 +97,7 @@ def _options(folder: Path) -> dict[str, Any]:
         "iopub_timeout": TIMEOUT_S,
         "raise_on_iopub_timeout": True,
         "record_timing": False,
+        "shutdown_kernel": "immediate",  # all that it had to say has been heard
     }
 
 

@@ -9,6 +9,7 @@ Where that process cannot be, and for a few pages, kernels are started as Jupyte
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import signal
@@ -25,14 +26,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jupyter_client.provisioning.factory import KernelProvisionerFactory
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
+from labcode.errors import LabError
 from labcode.outputs import private_folder
+from labcode.store import load_set
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 WORTH = 8  # pages to be read, from which on a process for their kernels is worth its start
 _WAITING = 64  # who ask while one is forked
-_IMPORTED = ("ipykernel.kernelapp", "numpy", "pandas", "matplotlib.figure", "labcode.book")
+_IMPORTED = (  # by most pages, or at length by some
+    *("ipykernel.kernelapp", "ipykernel.ipkernel", "tornado.platform.asyncio"),
+    *("IPython.core.debugger", "IPython.core.oinspect", "IPython.extensions.storemagic"),
+    *("numpy", "pandas", "matplotlib.pyplot", "matplotlib.backends.backend_svg", "bokeh.embed"),
+    *("labcode.book", "labcode.figures", "labcode.figures.diagrams.openings", "labcode.analysis.ledger"),
+    *("labcode.reports.nsys.open", "labcode.reports.ncu.open", "labcode.reports.power", "labcode.kernels"),
+)
+_DEBUGGER = "debugpy"  # which a kernel would load for half a second, and no page needs
 _LAUNCHER, _NAME = "ipykernel_launcher", "labcode-forked"
 _BACKEND = "module://matplotlib_inline.backend_inline"
 _STARTUP_S = 120  # of the process, where much else is to be done
@@ -179,8 +189,13 @@ def _main() -> None:
         os.getpid()
     )  # whose end ends a kernel; read when Jupyter's is imported
     os.environ.setdefault("MPLBACKEND", _BACKEND)  # as Jupyter's kernel does before matplotlib reads it
+    sys.modules[_DEBUGGER] = None  # type: ignore[assignment]
     for name in _IMPORTED:
         importlib.import_module(name)
+    with contextlib.suppress(LabError):  # pages say it
+        load_set()
+    gc.collect()
+    gc.freeze()  # what all have is not looked through by each
     asked = _serve(listener)
     if asked is None:
         return

@@ -22,7 +22,7 @@ from sphinx import addnodes
 from labcode.book import display
 from labcode.book.sphinx.render import figure_nodes
 from labcode.figures.diagrams.terms import DRAWINGS, term_drawing
-from labcode.figures.style import render
+from labcode.figures.style import blank, colored, figure_bytes, render
 from labcode.outputs import whole
 
 if TYPE_CHECKING:
@@ -140,7 +140,10 @@ def cards(doctree: nodes.document) -> dict[str, list[str]]:
 
 def _content(term: str) -> dict[str, Any]:
     """What a figure of a page would have shown."""
-    light, dark = (render(lambda: term_drawing(term), mode).decode() for mode in ("light", "dark"))
+    with blank():
+        drawn = figure_bytes(term_drawing(term)).decode()
+    light, dark = (colored(drawn, mode) for mode in ("light", "dark"))
+    assert light and dark, f"{term}: drawn in other colors than the palette's"
     png = b"" if os.environ.get(display.WEB_ALONE) else render(lambda: term_drawing(term), "print", "png")
     return {
         "light": light,
