@@ -130,7 +130,8 @@ def sqlite_texts(path: Path) -> Iterator[str]:
             held = db.execute(f'SELECT {", ".join(f"max({one})" for one in of.values())} FROM "{table}"')
             some = held.fetchone()  # one reading tells which columns hold any
             for column, of_text in (pair for pair, any_ in zip(of.items(), some, strict=True) if any_):
-                for (value,) in db.execute(f'SELECT DISTINCT "{column}" FROM "{table}" WHERE {of_text}'):
+                which = "" if table == "StringIds" else "DISTINCT"  # whose texts are distinct
+                for (value,) in db.execute(f'SELECT {which} "{column}" FROM "{table}" WHERE {of_text}'):
                     yield from [value] if isinstance(value, str) else privacy.texts_of_bytes(value)
             if {"name", "value"} <= set(have):
                 yield from (f'"{n}": "{v}"' for n, v in db.execute(f'SELECT name, value FROM "{table}"'))

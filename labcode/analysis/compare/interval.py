@@ -113,7 +113,7 @@ def median_ratio(before: Floats, after: Floats) -> Interval:
 
 
 def median(values: Floats) -> float:
-    """The median, nan of no values; of few it takes a tenth of the time of NumPy's, which 10⁵ names add up."""
+    """The median, nan of none; of few values without NumPy's, which takes ten times as long to begin."""
     if len(values) >= FEWEST:
         return float(np.median(values))
     ordered = sorted(values.tolist())
