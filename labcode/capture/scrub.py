@@ -20,7 +20,7 @@ from labcode.errors import InputError
 from labcode.inputs import plain_file
 from labcode.outputs import free, whole
 from labcode.record.nsys import export
-from labcode.store import repository_root, unpack_xz
+from labcode.store import refuse_large, repository_root, unpack_xz
 from labcode.tools import find_nsys
 
 _PROCESS_TABLES = ("PROCESSES", "ThreadNames", "DIAGNOSTIC_EVENT", "PROFILER_OVERHEAD")
@@ -163,6 +163,7 @@ def scrub_file(path: Path, output: Path | None = None, also: Names = (), *, forc
 
 
 def _export(report: Path, target: Path) -> None:
+    refuse_large(report)
     nsys = find_nsys()
     if nsys is None:
         raise InputError(

@@ -107,6 +107,18 @@ def test_a_line_on_what_is_wrong_ends(tmp_path: Path) -> None:
     assert "labcode: " in said and " … " in said
 
 
+@pytest.mark.parametrize("command", ("stats", "scrub"))
+def test_a_report_of_holes_is_not_read(tmp_path: Path, command: str) -> None:
+    report = tmp_path / "run.nsys-rep"
+    with report.open("wb") as out:
+        out.write(b"NVIDIA Tegra Profiler Report")
+        out.truncate(60 << 30)
+    said = one_line(labcode(command, report))
+    assert "60 GiB, more than the 8 GiB that are read" in said and "--limit 61" in said
+    said = one_line(labcode("--limit", "0.001", command, report))
+    assert "more than the 0.001 GiB" in said
+
+
 def test_of_too_many_ranks_a_sample_is_read_and_all_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
