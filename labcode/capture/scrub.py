@@ -29,7 +29,6 @@ _JSON_REFERENCE = re.compile(r'"(?:Function|File|Module)"\s*:\s*(\d+)')
 _PID_COLUMNS = frozenset(("pid", "processId"))  # others hold a serialized id: machine, process, thread
 _SERIALIZED = ("globalpid", "globaltid")
 _ID = 0xFFFFFF
-_BLANKS = {None: "NULL", "": "''", 0: "0"}
 _PID_WORD = re.compile(r"(?i)(?<![a-z])((?:pid|process|tid|thread)[ _:=#]{1,2})(\d+)")
 _TYPE = re.compile(r"[A-Za-z][A-Za-z ]{0,30}")
 LEFT = "something private is left after scrubbing, nothing was written"
@@ -213,7 +212,7 @@ def _copy(
     target.create_function("is_fact", 1, lambda key: bool(trim.EXPORT_FACTS.fullmatch(str(key))))
     taken = []
     for index, column in enumerate(map(_quoted, names)):
-        blank = _BLANKS[_blank(info[index])]
+        blank = _blank(info[index])
         kept = f"coalesce(of_stacks({column}), {blank})" if index == payload else f"reduced({column})"
         clean = f"CASE typeof({column}) WHEN 'text' THEN {kept} WHEN 'blob' THEN {blank} ELSE {column} END"
         taken.append(blank if index in private else clean)
@@ -318,8 +317,9 @@ def _belongs(serialized: object, pids: set[int]) -> bool:
     return (serialized >> 24) & 0xFFFFFF in pids
 
 
-def _blank(column: tuple[object, ...]) -> object:
-    return None if not column[3] else "" if str(column[2]).upper() == "TEXT" else 0
+def _blank(column: tuple[object, ...]) -> str:
+    """What stands in place of a private value, in SQL."""
+    return "NULL" if not column[3] else "''" if str(column[2]).upper() == "TEXT" else "0"
 
 
 def _referenced(db: sqlite3.Connection, name: str, declaration: str) -> set[int]:
