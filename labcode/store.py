@@ -40,6 +40,7 @@ _LARGEST_JSON = 1 << 28  # bytes
 _LARGEST_PACKED = 1 << 32
 LIMIT_VARIABLE = "LABCODE_LIMIT"
 _LEAST_LIMIT = 1 << 28  # bytes that any packed file may unpack to …
+_LARGEST_REPORT = 8 << 30  # bytes: its hash alone takes ten seconds at 0.8 GB/s
 _MOST_PACKED = 200  # … or so many times its own; of captures that repeat themselves it is 130
 
 Fact = str | int | float | bool | None
@@ -500,9 +501,24 @@ def unpack_limit(packed_bytes: int) -> int:
 
     Raises `LabError` for a limit that is no number.
     """
+    return _limit() or max(_LEAST_LIMIT, _MOST_PACKED * packed_bytes)
+
+
+def refuse_large(report: Path) -> None:
+    """`InputError` for a report of nsys that takes more than ten seconds to read, without ``--limit``."""
+    size, most = report.stat().st_size, _limit() or _LARGEST_REPORT
+    if size > most:
+        raise InputError(
+            f"{report}: {size / (1 << 30):.3g} GiB, more than the {most / (1 << 30):.3g} GiB that are read; "
+            f"if you trust it, labcode --limit {size / (1 << 30) + 1:.0f} … takes it"
+        )
+
+
+def _limit() -> int | None:
+    """``$LABCODE_LIMIT`` in bytes; None where it is not set."""
     given = os.environ.get(LIMIT_VARIABLE)
     if not given:
-        return max(_LEAST_LIMIT, _MOST_PACKED * packed_bytes)
+        return None
     try:
         gib = float(given)
     except ValueError:

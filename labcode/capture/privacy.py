@@ -226,6 +226,7 @@ _RULES = (
         _bus,
     ),
 )
+_MARKS = re.compile("|".join(rule.marks.pattern for rule in _RULES))  # one that has none is left as it is
 _PUBLIC_WEB = (
     r"(?:[\w\-]+\.)*(?:nvidia|github|githubusercontent|pytorch|python|arxiv|perfetto|doi|readthedocs|w3|llvm|gnu"
     r"|apache|example)\.(?:com|org|net|io|dev)(?![\w.\-])"
@@ -276,7 +277,7 @@ def mask(text: str, names: Names = ()) -> str:
 
 
 def _rewritten(text: str, names: Names, fit: Callable[[re.Match[str], str], str]) -> str:
-    for rule in _rules(names):
+    for rule in _rules(names)[0 if _MARKS.search(text) else len(_RULES) :]:
         if rule.marks.search(text):
 
             def put(match: re.Match[str], rule: Rule = rule) -> str:

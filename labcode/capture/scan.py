@@ -126,9 +126,12 @@ def sqlite_texts(path: Path) -> Iterator[str]:
         yield from (sql for (sql,) in db.execute("SELECT sql FROM sqlite_master") if sql)
         for table in table_names(db):
             have = columns(db, table)
-            for column in have:
-                of_text = f"typeof(\"{column}\") IN ('text', 'blob')"
-                for (value,) in db.execute(f'SELECT DISTINCT "{column}" FROM "{table}" WHERE {of_text}'):
+            of = {column: f"typeof(\"{column}\") IN ('text', 'blob')" for column in have}
+            held = db.execute(f'SELECT {", ".join(f"max({one})" for one in of.values())} FROM "{table}"')
+            some = held.fetchone()  # one reading tells which columns hold any
+            for column, of_text in (pair for pair, any_ in zip(of.items(), some, strict=True) if any_):
+                which = "" if table == "StringIds" else "DISTINCT"  # whose texts are distinct
+                for (value,) in db.execute(f'SELECT {which} "{column}" FROM "{table}" WHERE {of_text}'):
                     yield from [value] if isinstance(value, str) else privacy.texts_of_bytes(value)
             if {"name", "value"} <= set(have):
                 yield from (f'"{n}": "{v}"' for n, v in db.execute(f'SELECT name, value FROM "{table}"'))

@@ -20,7 +20,7 @@ from labcode.errors import InputError
 from labcode.inputs import plain_file
 from labcode.outputs import free, whole
 from labcode.record.nsys import export
-from labcode.store import repository_root, unpack_xz
+from labcode.store import refuse_large, repository_root, unpack_xz
 from labcode.tools import find_nsys
 
 _PROCESS_TABLES = ("PROCESSES", "ThreadNames", "DIAGNOSTIC_EVENT", "PROFILER_OVERHEAD")
@@ -66,9 +66,7 @@ def scrub_export(src: Path, dst: Path, also: Names = ()) -> ScrubReport:
     root = repository_root()
     check_export(src)
     dst.unlink(missing_ok=True)
-    with _told(src), closing(open_export(src)) as source, closing(sqlite3.connect(dst)) as target:
-        target.execute("PRAGMA journal_mode = OFF")
-        target.execute("PRAGMA synchronous = OFF")
+    with _told(src), closing(open_export(src)) as source, closing(_new(dst, src)) as target:
         names = table_names(source)
         kept = [name for name in names if trim.is_kept(name)]
         declared = dict(source.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
@@ -88,12 +86,23 @@ def scrub_export(src: Path, dst: Path, also: Names = ()) -> ScrubReport:
         target.executemany("INSERT INTO wanted VALUES (?)", ((i,) for i in wanted))
         target.execute("DELETE FROM StringIds WHERE id NOT IN (SELECT id FROM wanted)")
         target.commit()
+        target.execute("DETACH raw")
         target.execute("VACUUM")
         after = target.execute("SELECT count(*) FROM StringIds").fetchone()[0]
     check_export(dst)
     dropped = tuple(name for name in names if name not in kept)
     renamed = tuple(sorted(numbers[pid] for pid in pids if pid in numbers))
     return ScrubReport(tuple(kept), dropped, renamed, after, before, dst.stat().st_size, words)
+
+
+def _new(dst: Path, src: Path) -> sqlite3.Connection:
+    """A new export, beside which the old one is open for reading as ``raw``."""
+    db = sqlite3.connect(dst.resolve().as_uri(), uri=True, isolation_level=None)
+    for setting in ("journal_mode = OFF", "synchronous = OFF", "trusted_schema = OFF"):
+        db.execute(f"PRAGMA {setting}")
+    db.execute("ATTACH ? AS raw", (f"{src.resolve().as_uri()}?mode=ro&immutable=1",))
+    db.execute("BEGIN")
+    return db
 
 
 @contextmanager
@@ -153,6 +162,7 @@ def scrub_file(path: Path, output: Path | None = None, also: Names = (), *, forc
 
 
 def _export(report: Path, target: Path) -> None:
+    refuse_large(report)
     nsys = find_nsys()
     if nsys is None:
         raise InputError(
@@ -186,39 +196,37 @@ def _copy(
     info = [row for row in source.execute(f'PRAGMA table_xinfo("{name}")') if not row[6]]  # none is computed
     target.execute(_declaration(name, info))
     names = [row[1] for row in info]
-    listed = ", ".join(map(_quoted, names))
-    private = {
-        names.index(c): _blank(info[names.index(c)]) for c in trim.PRIVATE_COLUMNS.get(name, ()) if c in names
-    }
+    private = {names.index(c) for c in trim.PRIVATE_COLUMNS.get(name, ()) if c in names}
     owner = next((names.index(c) for c in ("globalPid", "globalTid") if c in names), None)
-    selective = name in _PROCESS_TABLES and owner is not None
     payload = names.index("jsonText") if name == "NVTX_EVENTS" and "jsonText" in names else None
 
-    def rows() -> Iterable[list[object]]:
-        for row in source.execute(f'SELECT {listed} FROM "{name}"'):
-            if selective and not _belongs(row[owner], pids):
-                continue
-            if name in trim.METADATA and not trim.EXPORT_FACTS.fullmatch(str(row[0])):
-                continue
-            values = list(row)
-            for index, blank in private.items():
-                values[index] = blank
-            for index, value in enumerate(values):
-                if isinstance(value, bytes) or (
-                    index == payload and isinstance(value, str) and not trim.KEPT_PAYLOAD.match(value)
-                ):
-                    values[index] = _blank(info[index])
-                elif isinstance(value, str):
-                    file = root if name == "StringIds" else None
-                    values[index] = (
-                        privacy.reduce_file(value, file, words) if file else privacy.reduce(value, words)
-                    )
-            if name in trim.METADATA and values[0] == "EXPORT_TIME_UTC":
-                values[1] = str(values[1])[:10]
-            yield values
+    def reduced(text: str) -> str:
+        return privacy.reduce_file(text, root, words) if name == "StringIds" else privacy.reduce(text, words)
 
-    marks = ", ".join("?" * len(names))
-    target.executemany(f'INSERT INTO "{name}" VALUES ({marks})', rows())
+    def of_stacks(text: str) -> str | None:
+        return reduced(text) if trim.KEPT_PAYLOAD.match(text) else None
+
+    target.create_function("reduced", 1, reduced, deterministic=True)
+    target.create_function("of_stacks", 1, of_stacks, deterministic=True)
+    target.create_function("belongs", 1, lambda value: _belongs(value, pids), deterministic=True)
+    target.create_function("is_fact", 1, lambda key: bool(trim.EXPORT_FACTS.fullmatch(str(key))))
+    taken = []
+    for index, column in enumerate(map(_quoted, names)):
+        blank = _blank(info[index])
+        kept = f"coalesce(of_stacks({column}), {blank})" if index == payload else f"reduced({column})"
+        clean = f"CASE typeof({column}) WHEN 'text' THEN {kept} WHEN 'blob' THEN {blank} ELSE {column} END"
+        taken.append(blank if index in private else clean)
+    where = "1"
+    if name in _PROCESS_TABLES and owner is not None:
+        where = f"belongs({_quoted(names[owner])})"
+    elif name in trim.METADATA:
+        where = f"is_fact({_quoted(names[0])})"
+    target.execute(f'INSERT INTO "{name}" SELECT {", ".join(taken)} FROM raw."{name}" WHERE {where}')
+    if name in trim.METADATA and len(names) > 1:
+        key, value = map(_quoted, names[:2])
+        target.execute(
+            f"UPDATE \"{name}\" SET {value} = substr({value}, 1, 10) WHERE {key} = 'EXPORT_TIME_UTC'"
+        )
 
 
 def _renumber(db: sqlite3.Connection, kept: Sequence[str]) -> dict[int, int]:
@@ -240,16 +248,20 @@ def _renumber(db: sqlite3.Connection, kept: Sequence[str]) -> dict[int, int]:
             )
     numbers = {old: FIRST_PID + place for place, old in enumerate(sorted(found - {0}))} | {0: 0}
 
-    def serialized(value: int | None) -> int | None:
-        if not isinstance(value, int) or value < 0:
+    def serialized(value: int) -> int:
+        if value < 0:
             return value
         return value >> 48 << 48 | numbers[value >> 24 & _ID] << 24 | numbers[value & _ID]
 
-    db.create_function("plain", 1, lambda value: numbers.get(value, value), deterministic=True)
-    db.create_function("serialized", 1, serialized, deterministic=True)
+    db.execute("CREATE TEMP TABLE numbered (old INTEGER PRIMARY KEY, new INTEGER)")
     for table, column in places:
-        renumbered = "plain" if column in _PID_COLUMNS else "serialized"
-        db.execute(f'UPDATE "{table}" SET "{column}" = {renumbered}("{column}")')
+        number = numbers.get if column in _PID_COLUMNS else serialized
+        integers = f"typeof(\"{column}\") = 'integer'"
+        db.execute("DELETE FROM numbered")
+        held = db.execute(f'SELECT DISTINCT "{column}" FROM "{table}" WHERE {integers}').fetchall()
+        db.executemany("INSERT INTO numbered VALUES (?, ?)", ((old, number(old)) for (old,) in held))
+        new = f'(SELECT new FROM numbered WHERE old = "{table}"."{column}")'
+        db.execute(f'UPDATE "{table}" SET "{column}" = {new} WHERE {integers}')
     if "text" in columns(db, "DIAGNOSTIC_EVENT"):
 
         def in_words(text: str | None) -> str | None:
@@ -305,8 +317,9 @@ def _belongs(serialized: object, pids: set[int]) -> bool:
     return (serialized >> 24) & 0xFFFFFF in pids
 
 
-def _blank(column: tuple[object, ...]) -> object:
-    return None if not column[3] else "" if str(column[2]).upper() == "TEXT" else 0
+def _blank(column: tuple[object, ...]) -> str:
+    """What stands in place of a private value, in SQL."""
+    return "NULL" if not column[3] else "''" if str(column[2]).upper() == "TEXT" else "0"
 
 
 def _referenced(db: sqlite3.Connection, name: str, declaration: str) -> set[int]:

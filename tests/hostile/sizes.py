@@ -158,6 +158,29 @@ def long_part(folder: Path, size: int) -> Path:
     return path
 
 
+def behind(folder: Path, size: int) -> Path:
+    """A packed export with so many zeros behind it."""
+    made = exports.make_export(folder / "run.sqlite", kernels=[exports.kernel(50, 140)])
+    with lzma.open(folder / "run.sqlite.xz", "wb", preset=0) as out:
+        out.write(made.read_bytes())
+        for _ in range(size >> 20):
+            out.write(bytes(1 << 20))
+    made.unlink()
+    return folder / "run.sqlite.xz"
+
+
+def kernels(folder: Path, size: int) -> Path:
+    """A trace of so many bytes of kernels."""
+    path = folder / "run.trace.json"
+    with path.open("w") as out:
+        out.write('{"schemaVersion": 1, "traceEvents": [')
+        for k in range(size // 128):
+            found = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": k, "dur": 0.5}
+            out.write(json.dumps({**found, "args": {"device": 0, "stream": 7, "correlation": k}}) + ",\n")
+        out.write('{"ph": "i", "name": "end", "ts": 0}]}')
+    return path
+
+
 def spaces(folder: Path, size: int) -> Path:
     """A trace that is mostly blanks."""
     path = folder / "run.trace.json"
@@ -211,12 +234,16 @@ def _sizes() -> Iterator[Size]:
         (device_name, 10_000, 20_000_000, shorter),
         (many_ranks, 3, 1_024, ("stats", "diagnose", "report", "timeline")),
         (spaces, 1 << 20, 3 << 30, ("stats", "diagnose", "report", "timeline", "scrub")),
+        (behind, 1 << 20, 4 << 30, ("stats", "diagnose", "report", "timeline", "scrub")),
+        (kernels, 1 << 16, 1 << 30, ("timeline",)),
         (history, 10_000, 320_000_000, shorter),
     ):
         for name in which:
             words = commands[name]
             if make in (many_ranks,):
                 words = (*words, "--scheduler", "here") if name != "report" else words
+            if make is behind and name == "scrub":
+                words = ("scrub", "FILE", "-o", "OUT/a.sqlite.xz")
             if make is spaces and name == "scrub":
                 words = ("scrub", "FILE", "-o", "OUT/a.trace.json")
             yield Size(f"{make.__name__}:{name}", make, few, many, words)

@@ -4,7 +4,9 @@ import io
 import itertools
 import json
 import lzma
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +107,18 @@ def test_a_line_on_what_is_wrong_ends(tmp_path: Path) -> None:
     assert "labcode: " in said and " … " in said
 
 
+@pytest.mark.parametrize("command", ("stats", "scrub"))
+def test_a_report_of_holes_is_not_read(tmp_path: Path, command: str) -> None:
+    report = tmp_path / "run.nsys-rep"
+    with report.open("wb") as out:
+        out.write(b"NVIDIA Tegra Profiler Report")
+        out.truncate(60 << 30)
+    said = one_line(labcode(command, report))
+    assert "60 GiB, more than the 8 GiB that are read" in said and "--limit 61" in said
+    said = one_line(labcode("--limit", "0.001", command, report))
+    assert "more than the 0.001 GiB" in said
+
+
 def test_of_too_many_ranks_a_sample_is_read_and_all_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +140,28 @@ def test_of_too_many_ranks_a_sample_is_read_and_all_are_counted(
     with open_run(tmp_path, scheduler="here") as run:
         assert run.missing == (unread,)
     assert len(runs.Run(tmp_path, "nsys", tuple(tmp_path.iterdir()), "tcp://x:1").read) == 11
+
+
+@pytest.mark.parametrize("start_up_ns", (0, 90_000_000))
+def test_of_many_ranks_a_few_tell_whether_iterations_are_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start_up_ns: int
+) -> None:
+    for number in range(7):
+        path = ranks.rank(tmp_path, number)
+        with closing(sqlite3.connect(path)) as db:
+            first = "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = start - ?, end = end - ? WHERE rowid = 1"
+            assert db.execute(first, (start_up_ns,) * 2).rowcount == 1
+            db.commit()
+    with open_run(tmp_path, scheduler="here") as run:
+        each = [(lane.rank, lane.file, lane.begin_ns, lane.end_ns, lane.apart) for lane in run.lanes]
+        assert not any("were not looked for" in line for line in run.notes)
+    assert {one[-1] for one in each} == {bool(start_up_ns)}
+    monkeypatch.setattr(runs, "JUDGED", 2)
+    with open_run(tmp_path, scheduler="here") as run:
+        same = [(lane.rank, lane.file, lane.begin_ns, lane.end_ns, lane.apart) for lane in run.lanes]
+        told = "none of 2 reports, drawn evenly, is mostly something else than its iterations"
+        assert any(told in line for line in run.notes) == (not start_up_ns)
+    assert same == each
 
 
 def test_one_bomb_among_ranks_is_named_and_the_others_are_read(tmp_path: Path) -> None:

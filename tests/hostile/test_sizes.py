@@ -33,7 +33,7 @@ HELD = (  # at full size within ten seconds and a gigabyte
     *("long_names:stats", "long_names:timeline", "nested:stats", "long_part:table", "devices:md"),
     *("long_names:md", "long_names:diagnose", "devices:stats", "devices:shown", "devices:scrub"),
     *("names:stats", "names:shown", "names:diagnose", "names:report", "names:md", "names:timeline"),
-    "names:page",
+    *("names:page", "names:compare"),
 )
 SAMPLED = ("streams:diagnose", "long_names:md", "parts:md", "lists:verify")
 

@@ -101,14 +101,26 @@ def median_ratio(before: Floats, after: Floats) -> Interval:
     """The ratio of medians; without an interval when either side has fewer than `FEWEST` values."""
     if not len(before) or not len(after):
         return Interval(float("nan"))
-    ratio = _divided(np.asarray(np.median(after)), np.asarray(np.median(before)))
+    one, other = median(before), median(after)
+    ratio = other / one if one > 0 else float("nan")
     if min(len(before), len(after)) < FEWEST or not np.isfinite(ratio):
-        return Interval(float(ratio))
+        return Interval(ratio)
 
     def statistic(one: Floats, other: Floats, axis: int = -1) -> Floats:
         return _divided(_median(other, axis), _median(one, axis))
 
-    return _bootstrapped(float(ratio), (_thinned(before), _thinned(after)), statistic)
+    return _bootstrapped(ratio, (_thinned(before), _thinned(after)), statistic)
+
+
+def median(values: Floats) -> float:
+    """The median, nan of none; of few values without NumPy's, which takes ten times as long to begin."""
+    if len(values) >= FEWEST:
+        return float(np.median(values))
+    ordered = sorted(values.tolist())
+    half = len(ordered) // 2
+    if not ordered or any(value != value for value in ordered):
+        return float("nan")
+    return float(ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2)
 
 
 def total_ratio(before: Sequence[Floats], after: Sequence[Floats]) -> Interval:

@@ -27,10 +27,11 @@ class _Traits:
 
 def renamed_kernels(before: pd.DataFrame, after: pd.DataFrame) -> dict[str, str]:
     """Old name → new name of kernels that look renamed; takes two tables of ``NsysReport.kernels``."""
-    common = set(before["name"]) & set(after["name"])
-    gone, new = _only(before, common), _only(after, common)
-    if not gone or not new:
+    held = [set(side["name"].unique()) for side in (before, after)]
+    common = held[0] & held[1]
+    if common in held:  # all that one has the other has, too
         return {}
+    gone, new = _only(before, common), _only(after, common)
     old, young = _traits(before, gone, common), _traits(after, new, common)
     candidates = []
     for one in gone:

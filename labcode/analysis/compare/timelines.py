@@ -27,6 +27,7 @@ from labcode.analysis.compare.interval import (
     UNDECIDED,
     Interval,
     Limits,
+    median,
     median_ratio,
     total_ratio,
 )
@@ -228,8 +229,8 @@ def _row(
         "ratio": found.ratio,
         "ratio_low": found.low,
         "ratio_high": found.high,
-        "median_before_ns": float(np.median(before)) if len(before) else np.nan,
-        "median_after_ns": float(np.median(after)) if len(after) else np.nan,
+        "median_before_ns": median(before),
+        "median_after_ns": median(after),
         "count_before": len(before),
         "count_after": len(after),
         "total_before_ns": int(min(before.sum(), _MOST)),

@@ -18,6 +18,7 @@ from labcode.analysis.timeline.joins import in_window, spans
 from labcode.analysis.timeline.overlap import is_communication, is_meeting
 from labcode.errors import InputError
 from labcode.reports.columns import Floats, Ints
+from labcode.reports.frames import is_any, rows_of
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.naming import rank_in_name
 from labcode.reports.power.log import PowerLog, open_log
@@ -50,13 +51,14 @@ class Lane:
 
     ``rank`` and ``world`` are -1 and 0 where the report does not tell; ``origin_ns`` is the Unix time of the
     clock's 0, None where unknown. ``made_by``: what wrote the report. From ``begin_ns`` to ``end_ns`` it was
-    looked at. ``busy_ns`` (any operation), ``compute_ns`` (kernels that are not NCCL's), ``comm_ns`` (NCCL's)
-    and ``hidden_ns`` (both) are times with at least one running; ``curves`` has the first, the second, the
-    third and 'exposed' (only NCCL's) over time, of power logs 'energy' in J. ``meetings``: a row for each
-    collective that all wait in (`is_meeting`), in the order of their starts: group (its communicator, ''
-    where unknown), name, start_ns, end_ns. ``kernels``: name, count, total_ns, NCCL's left out. ``power``: of
-    power logs alone, what `labcode.analysis.energy.reports.power_sum` says, and held_share, of the samples in
-    which something held the clocks down.
+    looked at, ``apart`` where that is the steady state alone. ``busy_ns`` (any operation), ``compute_ns``
+    (kernels that are not NCCL's), ``comm_ns`` (NCCL's) and ``hidden_ns`` (both) are times with at least one
+    running; ``curves`` has the first, the second, the third and 'exposed' (only NCCL's) over time, of power
+    logs 'energy' in J. ``meetings``: a row for each collective that all wait in (`is_meeting`), in the order
+    of their starts: group (its communicator, '' where unknown), name, start_ns, end_ns. ``kernels``: name,
+    count, total_ns, NCCL's left out. ``power``: of power logs alone, what
+    `labcode.analysis.energy.reports.power_sum` says, and held_share, of the samples in which something held
+    the clocks down.
     """
 
     file: str
@@ -69,6 +71,7 @@ class Lane:
     origin_ns: int | None
     begin_ns: int
     end_ns: int
+    apart: bool
     busy_ns: int
     compute_ns: int
     comm_ns: int
@@ -80,12 +83,15 @@ class Lane:
     warnings: tuple[str, ...]
 
 
-def lanes_of(path: Path) -> list[Lane]:
-    """Open a report and reduce it; raises `InputError` where it cannot be read or holds no GPU's work."""
+def lanes_of(path: Path, whole: bool = False) -> list[Lane]:
+    """Open a report and reduce it, the ``whole`` of it or its steady state (`_steady`).
+
+    Raises `InputError` where it cannot be read or holds no GPU's work.
+    """
     if reports.kind_of(path) in reports.METERED:
         return _metered(open_log(path))
     with reports.open_timeline(path, "stats") as report:
-        return _traced(kept(report))
+        return _traced(kept(report), whole)
 
 
 def rank_of(report: TimelineReport) -> tuple[int, int]:
@@ -98,9 +104,13 @@ def rank_of(report: TimelineReport) -> tuple[int, int]:
     return rank_in_name(report.path), 0
 
 
-def _traced(report: TimelineReport) -> list[Lane]:
-    window = _steady(report)
-    ops, kernels = in_window(report.gpu_ops(), window), in_window(report.kernels(), window)
+def _traced(report: TimelineReport, whole: bool) -> list[Lane]:
+    window, apart = (report.window(), False) if whole else _steady(report)
+    ops = in_window(report.gpu_ops(), window)
+    if isinstance(report, KinetoReport):  # whose kernels know their communicators
+        kernels = in_window(report.kernels(), window)
+    else:
+        kernels = rows_of(ops, is_any(ops["kind"], "kernel"))
     if not len(ops):
         raise InputError(
             f"{report.path}: {NO_GPU}; "
@@ -136,6 +146,7 @@ def _traced(report: TimelineReport) -> list[Lane]:
                 origin_ns=report.utc_origin_ns(),
                 begin_ns=begin,
                 end_ns=end,
+                apart=apart,
                 busy_ns=_length(busy),
                 compute_ns=_length(compute),
                 comm_ns=_length(talk),
@@ -158,13 +169,13 @@ def _traced(report: TimelineReport) -> list[Lane]:
     return lanes
 
 
-def _steady(report: TimelineReport) -> tuple[int, int]:
+def _steady(report: TimelineReport) -> tuple[tuple[int, int], bool]:
     """What of a report is compared: what it measures; its iterations after the warm-up, where most of that is
-    something else, such as start-up.
+    something else, such as start-up. And whether it is the latter.
     """
     judged, whole = steady(report), report.window()
     apart = judged.count >= FEWEST and judged.width < MOSTLY * (whole[1] - whole[0])
-    return judged.window if apart else whole
+    return judged.window if apart else whole, apart
 
 
 def _meetings(talk: pd.DataFrame) -> pd.DataFrame:
@@ -177,8 +188,8 @@ def _meetings(talk: pd.DataFrame) -> pd.DataFrame:
 
 def _by_name(kernels: pd.DataFrame) -> pd.DataFrame:
     lasted = (kernels["end_ns"] - kernels["start_ns"]).groupby(kernels["short_name"])
-    table = lasted.agg(["size", "sum"]).nlargest(KERNELS, "sum").reset_index()
-    return table.set_axis(["name", "count", "total_ns"], axis=1)
+    table = pd.DataFrame({"count": lasted.size(), "total_ns": lasted.sum()})
+    return table.nlargest(KERNELS, "total_ns").rename_axis("name").reset_index()
 
 
 def _length(spans: tuple[Ints, Ints]) -> int:
@@ -232,6 +243,7 @@ def _metered(log: PowerLog) -> list[Lane]:
                 origin_ns=origin,
                 begin_ns=begin,
                 end_ns=end,
+                apart=False,
                 **dict.fromkeys(("busy_ns", "compute_ns", "comm_ns", "hidden_ns"), 0),
                 curves={"energy": Curve(times[keep], joules[keep])},
                 meetings=_meetings(_NO_TALK),

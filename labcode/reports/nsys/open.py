@@ -118,6 +118,7 @@ def _exported(report: Path) -> Path:
 
     from labcode import store, tools
 
+    store.refuse_large(report)
     try:
         nsys = tools.require_nsys()
     except ToolError as error:

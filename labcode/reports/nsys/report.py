@@ -505,9 +505,8 @@ class NsysReport(Shown, Closing):
         domain, _, name = MEASURED.partition(":")
         own = is_any(ranges["domain"], domain) & is_any(ranges["name"], name)
         plain = is_any(ranges["name"], MEASURED) & is_any(ranges["domain"], "")
-        measured = ranges[own | plain]
-        measured = measured[measured["end_ns"].notna()]
-        if len(measured):
+        measured = ranges.iloc[np.flatnonzero(own | plain)]
+        if len(measured) and len(measured := measured[measured["end_ns"].notna()]):
             return int(measured["start_ns"].min()), int(measured["end_ns"].max())
         first, last = [], []
         for table in (schema.KERNEL, schema.MEMCPY, schema.MEMSET, schema.GRAPH, schema.RUNTIME, schema.NVTX):

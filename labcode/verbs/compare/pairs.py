@@ -413,14 +413,16 @@ def readable(kind: str, table: pd.DataFrame) -> pd.DataFrame:
 def _both(table: pd.DataFrame, column: str, unit: int) -> list[str]:
     """“before → after” for each row; one number where they are the same."""
     texts = []
-    for one, other in zip(table[column.format("before")], table[column.format("after")], strict=True):
-        before, after = (_number(value, unit) for value in (one, other))
+    names = (column.format(side) for side in ("before", "after"))
+    sides = (table[name].to_numpy(object, na_value=math.nan).tolist() for name in names)
+    for one, other in zip(*sides, strict=True):
+        before, after = _number(one, unit), _number(other, unit)
         texts.append(before if before == after else f"{before} → {after}")
     return texts
 
 
 def _number(value: float, unit: int) -> str:
-    if pd.isna(value):
+    if value != value:
         return "–"
     return f"{value:,.0f}" if unit == 1 else f"{value / unit:,.3f}"
 
