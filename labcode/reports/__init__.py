@@ -164,7 +164,7 @@ def _declared(kind: Kind) -> Format:
             )
         case "ranks":
             return Format(
-                what="a folder of reports, one a rank",
+                what="a folder of reports, one per rank",
                 suffixes=("/",),
                 stats="labcode.analysis.stats.ranks:SHELF",
                 export=None,
@@ -247,7 +247,7 @@ def reports_of_ranks(folder: Path) -> tuple[Kind, list[Path]]:
             found[kind] = files
     if len(found) > 1:
         what = " and ".join(f"{FORMATS[kind].what} ({files[0].name})" for kind, files in found.items())
-        raise InputError(f"{folder}: holds {what}; name a folder with reports of one kind, one a rank")
+        raise InputError(f"{folder}: holds {what}; name a folder with reports of one kind, one per rank")
     for kind, files in found.items():
         if kind == "nsys":
             ends = re.compile(r"\.(?:sqlite(?:\.xz)?|nsys\.xz)$", re.IGNORECASE)

@@ -113,7 +113,7 @@ def shares(
     quantity: str = "share of time",
     normalize: bool = True,
 ) -> Figure:
-    """Stacked horizontal bars: one a row of the table, one segment a column; roles gives each column its
+    """Stacked horizontal bars: one per row of the table, one segment per column; roles gives each column its
     color.
 
     normalize: show shares of each row's sum; otherwise values in `unit`, with the sum at the end.
