@@ -16,8 +16,8 @@ aliases.install()
 def open(path: str | PathLike[str]) -> Any:
     """Open a recording of nsys, ncu, torch.profiler, PyTorch's allocator, or the power meter by its name.
 
-    It is `labcode.reports.open`, which says what comes back, and is imported when it is asked for: whoever
-    wants the version alone waits for no reader. Raises `labcode.errors.InputError` for a file that is
-    missing, damaged or of no kind that is read.
+    Returns what `labcode.reports.open` returns, which is imported on the first call, so that ``import
+    labcode`` alone stays quick. Raises `labcode.errors.InputError` for a file that is missing, damaged or of
+    a kind that is not read, and `labcode.errors.ToolError` where a tool is needed to read it and missing.
     """
     return import_module("labcode.reports").open(path)

@@ -1,16 +1,21 @@
-"""Measuring from inside a program: functions or blocks in; their time, memory and energy out.
+"""Measuring from inside a program: functions or blocks in; their time, memory and energy out::
 
-from labcode.easy_profiler import GPUMonitor, auto_profile
+    from labcode.easy_profiler import GPUMonitor, auto_profile
 
-@auto_profile(warmup=3, iterations=10) def train_step(model, batch): ...
 
-for batch in batches:
-    loss = train_step(model, batch)     # returns what it returns, and runs as often as it is called
-print(train_step.profile.get_summary())
+    @auto_profile(warmup=3, iterations=10)
+    def train_step(model, batch): ...
 
-with GPUMonitor() as monitor:
-    train()
-print(monitor.get_summary())
+
+    for batch in batches:
+        loss = train_step(model, batch)  # its own value; every call runs once, measured or not
+    print(train_step.profile.get_summary())
+
+    with GPUMonitor() as monitor:
+        train()
+    print(monitor.get_summary())
+
+Times are microseconds, energies joules, sizes bytes. `sweep` measures functions over values of parameters.
 """
 
 from __future__ import annotations
@@ -56,12 +61,13 @@ _OPEN = 256  # calls that the GPU may be behind before new events are made
 
 
 class GPUMonitor:
-    """A power meter around a block: energy with error bars, power, clocks, temperature of the GPUs.
+    """Meters the GPUs during a ``with`` block: energy with error bars, power, clocks and temperature.
 
-    Those that CUDA shows this process are metered, by a thread that samples every ``period_s`` seconds.
-    Work of PyTorch is waited for at both ends of the block and of `window`. Where NVML, a GPU or its energy
-    counter is missing, a line on stderr says so (``missing`` has it), and `get_summary` has times alone, by
-    CUDA events; where PyTorch uses no GPU either, entering raises `LabError`.
+    A thread samples every GPU that CUDA shows this process, once per ``period_s`` seconds. Both ends of the
+    block, and of each `window`, wait until PyTorch's work on the GPUs has finished. Where NVML, a GPU or its
+    energy counter is missing, a line on stderr says so, ``missing`` keeps its reason, and only times are
+    measured, with CUDA events: `get_summary` reports them, while `log`, `windows` and `write` raise
+    `LabError`. Where PyTorch uses no GPU either, entering the block raises `LabError`.
     """
 
     def __init__(self, period_s: float = 0.1, *, gpus: Sequence[Metered] | None = None) -> None:
@@ -103,14 +109,14 @@ class GPUMonitor:
             meter.stop()
 
     def ended(self) -> None:
-        """The block ends here; the meter goes on until its counter has passed the end."""
+        """End the measured block here; the meter keeps sampling until the block exits."""
         if not self._over:
             self._entered().end(COMMAND)
             self._over = True
 
     @contextmanager
     def window(self, name: str) -> Iterator[None]:
-        """Measure a part of the block by itself, under a name; parts may repeat and overlap."""
+        """Also measure a part of the block, under a name; parts may repeat and overlap."""
         if self.missing:
             with self._times(name):
                 yield
@@ -123,22 +129,22 @@ class GPUMonitor:
 
     @property
     def log(self) -> PowerLog:
-        """What was measured so far, as a power log is opened."""
+        """What was measured so far, as `labcode.open` returns it for a power log."""
         from labcode.reports.power.log import log_of
 
         return log_of(self._entered().document(command="this program"), Path("GPUMonitor"))
 
     def windows(self) -> pd.DataFrame:
-        """The energy of the block (named command) and of each `window`, a row for each and GPU.
+        """The energy of the block (in the rows named ``command``) and of each `window`: one row per GPU.
 
-        Columns: `labcode.analysis.energy.window.COLUMNS`.
+        The columns are `labcode.analysis.energy.window.COLUMNS`.
         """
         from labcode.analysis.energy.window import windows
 
         return windows(self.log)
 
     def get_summary(self) -> str:
-        """The energy of the block in lines for people; its times where nothing measures energy."""
+        """The energy of the block as text to print, or its times where energy was not measured."""
         if self.missing:
             times = [one.get_summary() for one in self._timed.values() if one.measured]
             return "\n".join([f"energy: not measured ({self.missing})", *times])
@@ -147,7 +153,7 @@ class GPUMonitor:
         return as_text(self.log)
 
     def write(self, path: str | Path) -> Path:
-        """Write the power log (``.power.json``, ``.power.json.xz``)."""
+        """Write the power log to a path that ends in ``.power.json`` or ``.power.json.xz``; that path."""
         return self._entered().write(Path(path), command="this program")
 
     def _times(self, name: str) -> Profile:
@@ -181,15 +187,17 @@ def _gpu_torch() -> Any:
 
 @dataclass(frozen=True)
 class Result:
-    """What was measured of a function or block.
+    """What was measured of a function or block, with one time per measured call.
 
-    ``times_us`` are by ``clock``: 'CUDA events' where PyTorch uses a GPU (from what was queued before the
-    call to what it queued last, on the current stream of each device), else 'host clock'; ``host_us`` by the
-    host's clock, until the call returned. ``warmup`` calls before them were not measured. ``gpu_bytes``
-    is the most that PyTorch had allocated on a GPU meanwhile, ``host_bytes`` the most that the process ever
-    had in memory. ``energy_j`` ± ``energy_error_j`` is an iteration's share of what the GPUs used from the
-    first measured call to the last, or until results were first asked for, whatever ran between; None where
-    nothing measures it.
+    ``times_us`` are microseconds by ``clock``. Where PyTorch uses a GPU, that is 'CUDA events', from the end
+    of what was queued before the call to the end of what it queued last, on the current stream of each
+    device (the longest of several devices); otherwise it is 'host clock'. ``host_us`` are microseconds by the
+    host's clock until the call returned. ``warmup`` calls came first, unmeasured. ``gpu_bytes`` is PyTorch's
+    peak of allocated memory since the first measured call, on the device with the highest peak (None without
+    a GPU); ``host_bytes`` is the peak resident memory of the process over its whole life. ``energy_j`` ±
+    ``energy_error_j``, in joules, is the energy of all GPUs from the first measured call to the last (or
+    until the result was first asked for), whatever else ran meanwhile, divided by the number of measured
+    calls; None where energy was not measured.
     """
 
     name: str
@@ -204,17 +212,17 @@ class Result:
 
     @property
     def median_us(self) -> float:
-        """The median of ``times_us``."""
+        """The median of ``times_us``, in microseconds."""
         return quantile(self.times_us, 0.5)
 
     @property
     def spread(self) -> float:
-        """From the first to the third quartile, by the median."""
+        """The interquartile range of ``times_us`` divided by their median."""
         return (quantile(self.times_us, 0.75) - quantile(self.times_us, 0.25)) / self.median_us
 
     @property
     def interval_us(self) -> tuple[float, float]:
-        """An interval that holds the true median with 95 %, by order statistics; nan of fewer than six."""
+        """A 95 % confidence interval of the median, from order statistics; nan for fewer than six times."""
         count = len(self.times_us)
         if count < _FEWEST:
             return math.nan, math.nan
@@ -225,7 +233,10 @@ class Result:
         return ordered[place - 1], ordered[count - place]
 
     def ratio_to(self, baseline: Result) -> tuple[float, float, float]:
-        """This median by that of a baseline, and an interval of 95 % by bootstrap (nan of fewer than six)."""
+        """This median divided by the baseline's, and the two ends of its 95 % bootstrap interval.
+
+        Both ends are nan where either result has fewer than six times.
+        """
         import numpy as np
 
         from labcode.analysis.compare.interval import median_ratio
@@ -234,7 +245,7 @@ class Result:
         return found.ratio, found.low, found.high
 
     def get_summary(self) -> str:
-        """The result in lines for people."""
+        """The result as text to print."""
         low, high = self.interval_us
         sure = f", 95 % interval {time_text(1e3 * low)} to {time_text(1e3 * high)}" if low == low else ""
         lines = [
@@ -252,7 +263,7 @@ class Result:
 
 
 class Profile:
-    """Measures the calls of a function, or runs of a block; see `auto_profile`."""
+    """Measures the calls of a function, or the runs of a block; `auto_profile` makes one."""
 
     def __init__(
         self,
@@ -400,7 +411,10 @@ class Profile:
             self._end(mark)
 
     def measure(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a function until warm-up and iterations (ten, if not told) are done; its last value."""
+        """Call a function through warm-up and all iterations (10 by default) and return its last value.
+
+        Raises `LabError` for an async function: decorate that one instead.
+        """
         if _is(function, inspect.iscoroutinefunction):
             raise LabError(
                 f"auto_profile: {_named(function)} is async; decorate it, and await it in a loop of your own"
@@ -417,12 +431,15 @@ class Profile:
 
     @property
     def measured(self) -> int:
-        """How many calls were measured so far."""
+        """The number of calls measured so far."""
         return len(self._host)
 
     @property
     def result(self) -> Result:
-        """What was measured so far; waits for the GPU. `LabError` before the first measured call."""
+        """What was measured so far; waits for the GPU, and ends the metering of energy.
+
+        Raises `LabError` before the first measured call.
+        """
         if not self._host:
             raise LabError(
                 f"auto_profile: {self.name} has no measured calls yet: {self._calls} were made, and the "
@@ -454,7 +471,7 @@ class Profile:
         )
 
     def get_summary(self) -> str:
-        """`Result.get_summary` of what was measured so far."""
+        """What was measured so far, as text to print; see `result`."""
         return self.result.get_summary()
 
     # ---- one call
@@ -555,7 +572,7 @@ _Mark = tuple[int, _Events | None]
 
 
 class Profiled(Protocol[P_co, R_co]):
-    """A function that is measured: it is called as before, and its results are in ``profile``."""
+    """A function whose calls are measured: call it as before; ``profile`` has the results."""
 
     profile: Profile
 
@@ -576,17 +593,19 @@ def auto_profile(
     energy: bool = True,
 ) -> Profile: ...
 def auto_profile(name: Any = "", /, **options: Any) -> Any:
-    """Measure a function or a block: as a decorator, with options or without, or as a context manager.
+    """Measure a function or a block: as a decorator, with or without options, or as a context manager::
 
-    @auto_profile                            # every call after three of warm-up
-    @auto_profile(warmup=3, iterations=10)   # calls 4 to 13; later ones run unmeasured
-    with auto_profile("load", warmup=0) as profile: ...
+        @auto_profile                            # every call after three warm-up calls
+        @auto_profile(warmup=3, iterations=10)   # calls 4 to 13; later ones run unmeasured
+        with auto_profile("load", warmup=0) as profile: ...
 
-    The function runs as often as it is called and returns its own value; async functions are awaited. Its
-    results are in ``function.profile``: ``result``, ``get_summary()``. ``devices`` are the GPUs to record
-    events on, by default those on which PyTorch holds memory when measuring begins. Nothing waits for the GPU
-    before the results are asked for. A function that calls itself counts once. Raises `LabError` for counts
-    that make no sense, for classes and for generators.
+    A decorated function still runs exactly as often as it is called and returns its own value; the calls of
+    async functions are measured until they have been awaited. The results are in ``function.profile``:
+    ``result`` and ``get_summary()``. ``devices`` are the GPUs to record events on, by default those on which
+    PyTorch holds memory when measuring begins. A measured call does not wait for the GPU, except the first
+    and the last of ``iterations`` while energy is metered (``energy=False`` leaves that off); asking for the
+    results does. A recursive call counts as part of the outermost one. Raises `LabError` for a negative
+    ``warmup``, for ``iterations`` below 1, for classes and for generators.
     """
     if callable(name):
         return Profile()(name)
@@ -598,8 +617,12 @@ def auto_profile(name: Any = "", /, **options: Any) -> Any:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A result for each point: ``table`` has the parameters, median_us, low_us, high_us, spread, gpu_bytes,
-    energy_j, and where there is a baseline ratio, ratio_low, ratio_high (of the medians, to it)."""
+    """What `sweep` measured: ``results`` has one `Result` per point, ``table`` one row per point.
+
+    The columns of ``table`` are the ``parameters``; median_us, low_us and high_us (the 95 % interval, in
+    microseconds); spread, gpu_bytes and energy_j as in `Result`; and with a baseline ratio, ratio_low and
+    ratio_high: this median divided by the baseline's, and its 95 % interval.
+    """
 
     parameters: tuple[str, ...]
     results: tuple[Result, ...]
@@ -609,14 +632,14 @@ class Sweep:
         return self.table.to_string(index=False, float_format=lambda value: f"{value:.4g}")
 
     def figure(self) -> Figure:
-        """Median times as bars, a row for each point."""
+        """A chart of the median times, one bar per point."""
         from labcode.figures import bars
 
         names = [", ".join(map(str, row)) for row in self.table[list(self.parameters)].to_numpy()]
         return bars(names, self.table["median_us"], unit="µs", quantity="median time")
 
     def plot(self, path: str | Path) -> Path:
-        """Draw `figure` into X.svg, X.png or X.pdf; the path."""
+        """Write `figure` to a path and return it; `LabError` unless it ends in .svg, .png or .pdf."""
         from labcode.figures import render
         from labcode.outputs import whole
 
@@ -639,12 +662,14 @@ def sweep(
     iterations: int = 10,
     energy: bool = False,
 ) -> Sweep:
-    """Measure a function, or several by name, at every combination of parameters.
+    """Measure a function, or several functions by name, at every combination of parameter values.
 
-    ``over`` names the parameters with their values, which are passed by keyword; ``setup`` is given the same
-    once for each point, outside of the measured time, and returns what is passed in their place (tensors of
-    that size). ``baseline`` names one of several functions, which is then the baseline at each point of the
-    others, or the values of parameters (``{"batch": 1}``). Raises `LabError` for a baseline that is no point.
+    ``over`` maps each parameter to its values, which are passed to the functions by keyword. ``setup``, if
+    given, is called with them instead, once per point and outside the measured time, and returns the keyword
+    arguments to pass (tensors of that size, say). ``baseline`` is the name of one of the functions, which
+    every other is then compared with at the same point, or values of parameters, such as ``{"batch": 1}``.
+    Each point has ``warmup`` unmeasured and ``iterations`` measured calls. Raises `LabError` for a single
+    function without parameters, and for a baseline that is not among the points.
     """
     import pandas as pd
 

@@ -40,7 +40,7 @@ def describe_os_error(error: OSError) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """For a message about a name that is not known: the nearest that is, and all of them."""
+    """The end of a message about an unknown name: the nearest known one, if any is near, and all of them."""
     import difflib
 
     names = list(known)

@@ -35,7 +35,7 @@ _C_TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a source after which what was measured before still stands: both digests, and why."""
+    """A change of a source after which earlier measurements still stand: both digests, and why."""
 
     source: str
     was: str
@@ -61,12 +61,12 @@ def source_digests(sources: Iterable[str], root: Path) -> dict[str, str]:
 
 
 def version_digest(sources: Iterable[str], root: Path) -> str:
-    """One digest for many sources, wherever they lie: the version of a part of the lab."""
+    """One digest for many sources, independent of their folders: the version of a part of the lab."""
     return hashlib.sha256("\n".join(sorted(source_digests(sources, root).values())).encode()).hexdigest()
 
 
 def expand(patterns: Iterable[str], root: Path) -> list[Path]:
-    """The files that paths and globs name, in order and once each; `InputError` for one that names none."""
+    """The files that paths and globs name, sorted, each once; `InputError` for a pattern that names none."""
     found: set[Path] = set()
     for pattern in patterns:
         try:
@@ -84,7 +84,8 @@ def expand(patterns: Iterable[str], root: Path) -> list[Path]:
 def file_digest(path: Path, name: str = "") -> str:
     """The digest of what a source file means: Python by syntax tree, C++ and CUDA by tokens, others by bytes.
 
-    With ``name`` only that top-level definition of a Python file counts. Raises `InputError`.
+    With ``name``, only that top-level definition of a Python file counts. Raises `InputError` for a file that
+    is missing or damaged, or lacks that definition.
     """
     try:
         data = path.read_bytes()
@@ -132,7 +133,7 @@ def c_meaning(source: str) -> str:
 
 
 def is_fresh(record: ExperimentRecord, root: Path | None = None) -> bool:
-    """Whether the code that made an experiment is code that lies in ``root`` (the repository) today.
+    """Whether the code that made an experiment is still the code in ``root`` (by default the repository).
 
     A source that is not where it was counts as moved when a file of the same meaning lies elsewhere; one that
     changed counts as the same where ``captures/equivalent.toml`` says why (see `changes_since`).
@@ -141,28 +142,28 @@ def is_fresh(record: ExperimentRecord, root: Path | None = None) -> bool:
 
 
 def changed_sources(record: ExperimentRecord, root: Path | None = None) -> tuple[str, ...]:
-    """The sources of an experiment that are not today what they were at its capture (see `is_fresh`)."""
+    """The sources of an experiment that have changed since its capture (see `is_fresh`)."""
     root = root or repository_root()
     today = as_of_today(record, root)
     return tuple(label for label, digest in today.items() if not place_of(label, digest, root))
 
 
 def changes_since(record: ExperimentRecord, root: Path | None = None) -> tuple[Change, ...]:
-    """The changes of its sources since an experiment was captured that leave it standing, and why."""
+    """The changes of its sources that an experiment's measurements survive, and why."""
     root = root or repository_root()
     digests = set(record.sources.values())
     return tuple(change for change in equivalent(root) if change.was in digests)
 
 
 def as_of_today(record: ExperimentRecord, root: Path | None = None) -> dict[str, str]:
-    """The digests of a capture's sources, those after `changes_since` in place of those before."""
+    """The digests of a capture's sources, with those after `changes_since` in place of those before."""
     changed = {change.was: change.now for change in changes_since(record, root)}
     return {label: changed.get(digest, digest) for label, digest in record.sources.items()}
 
 
 @functools.lru_cache(maxsize=8)
 def equivalent(root: Path) -> tuple[Change, ...]:
-    """What ``captures/equivalent.toml`` lists, if there is one; `InputError` when it is damaged."""
+    """The changes that ``captures/equivalent.toml`` lists, if it exists; `InputError` where it is damaged."""
     path = root / _CHANGES
     if not path.is_file():
         return ()
@@ -174,14 +175,14 @@ def equivalent(root: Path) -> tuple[Change, ...]:
 
 
 def timed_code_changed(record: ExperimentRecord, root: Path | None = None) -> bool:
-    """Whether the part of the lab that an experiment timed has changed since; False where it timed none."""
+    """Whether the part of the lab that an experiment timed has changed; False where it timed none."""
     if not record.timed:
         return False
     return version_digest(record.timed.sources, root or repository_root()) != record.timed.digest
 
 
 def place_of(label: str, digest: str, root: Path) -> str:
-    """Where a source lies today: where it did, or a file of the same meaning does; '' where it changed."""
+    """Where a source is today: at its old path, or where its meaning moved to; '' where it has changed."""
     place, _, name = label.partition(":")
     path = root / place
     try:

@@ -1,12 +1,12 @@
-"""What is to be written in; all of it there, whole, or none of it, out. Needs the standard library alone.
+"""Files to be written in; all of them whole, or none, out. Needs only the standard library::
 
     with whole(Path("a.svg"), reads=[capture]) as part:
         part.write_bytes(picture)
     with staged(Path("tables"), force=False, reads=[capture]) as work:
         (work / "a.csv").write_text("...")
 
-Files are written into a folder of their own (mode 0700) beside their places and moved when the last one is
-done. On an error, a full disk, Ctrl-C or a signal that ends the process nothing of them is left, and what was
+Files are written in a temporary folder (mode 0700) beside their destination and moved when the last one is
+done. After an error, a full disk, Ctrl-C or a signal that ends the process, none of them is left and what was
 there before stays; what a killed process left is removed by the next one.
 """
 
@@ -43,10 +43,10 @@ _NAME = re.compile(rf"{re.escape(WORK)}(?P<machine>\w+)-(?P<pid>\d+)-(?P<began>\
 
 @contextlib.contextmanager
 def whole(output: Path, *, reads: Iterable[Path] = ()) -> Iterator[Path]:
-    """A path to write ``output`` to; on the way out the file there takes its place, links followed.
+    """A temporary path to write to; on a clean exit the file there replaces ``output``, following links.
 
-    ``reads`` are the files that it is made of. Raises `LabError` where it is one of them, where its folder is
-    missing, and where something lies that is no plain file.
+    ``reads`` are the files it is made from. Raises `LabError` if ``output`` is one of them, if its folder is
+    missing, or if it exists and is not a regular file.
     """
     place = Path(os.path.realpath(output))
     refuse_inputs([output], reads)
@@ -61,10 +61,10 @@ def whole(output: Path, *, reads: Iterable[Path] = ()) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def staged(folder: Path, *, force: bool, reads: Iterable[Path] = ()) -> Iterator[Path]:
-    """A hidden folder to write into; on the way out its files are moved into ``folder``, which is made.
+    """A hidden folder to write into; on a clean exit its files are moved into ``folder``, created if needed.
 
-    Raises `LabError` where ``folder`` is a file, would lose a file of the same name without ``force``, or one
-    of the files that theirs are made of (``reads``).
+    Raises `LabError` if ``folder`` is a file, if a file would be overwritten without ``force``, or if it is
+    one of the files they are made from (``reads``).
     """
     made = _make(folder)
     done = False
@@ -87,9 +87,9 @@ def staged(folder: Path, *, force: bool, reads: Iterable[Path] = ()) -> Iterator
 
 @contextlib.contextmanager
 def private_folder(parent: Path | None = None) -> Iterator[Path]:
-    """A folder that only this user can look into, gone afterwards; by default among temporary files.
+    """A folder that only this user can read, removed on exit; by default in the folder for temporary files.
 
-    What processes that were killed left there is removed first.
+    Leftovers of killed processes are removed first.
     """
     parent = Path(tempfile.gettempdir()) if parent is None else parent
     prefix = swept(parent)
@@ -102,10 +102,10 @@ def private_folder(parent: Path | None = None) -> Iterator[Path]:
 
 
 def swept(parent: Path | None = None) -> str:
-    """How the name of a folder begins that this process makes for itself, by default among temporary files.
+    """The prefix for names of folders that this process makes, by default in the folder for temporary files.
 
-    What processes that were killed left there is removed first: folders whose name says that they were made
-    on this machine, by a process of this user that has ended.
+    Leftovers of killed processes are removed first: folders whose name says that they were made on this
+    machine, by a process of this user that has ended.
     """
     parent = Path(tempfile.gettempdir()) if parent is None else parent
     machine = _machine()
@@ -120,7 +120,7 @@ def swept(parent: Path | None = None) -> str:
 
 
 def refuse_inputs(outputs: Iterable[Path], reads: Iterable[Path]) -> None:
-    """`InputError` when one of the outputs is a file that is read, by whatever name or link."""
+    """Raise `InputError` if an output is one of the files that are read, under any name or link."""
     inputs = list(reads)
     for output in outputs:
         for file in inputs:
@@ -130,11 +130,10 @@ def refuse_inputs(outputs: Iterable[Path], reads: Iterable[Path]) -> None:
 
 
 def free(*outputs: Path | None, force: bool, reads: Iterable[Path] = ()) -> None:
-    """`LabError` where one of the files is there already, unless ``force`` says to overwrite it, and where it
-    is one of those that are read.
+    """Raise `LabError` if a file exists already and ``force`` is not set, or if it is one of those read.
 
-    The rule of all commands, for what they are told to write and for what they name themselves; asked before
-    the work begins.
+    All commands check this before they begin to work, for outputs they were given and outputs they name
+    themselves.
     """
     for output in outputs:
         if output is not None:
@@ -143,7 +142,7 @@ def free(*outputs: Path | None, force: bool, reads: Iterable[Path] = ()) -> None
 
 
 def refuse_existing(folder: Path, names: Iterable[str], *, force: bool) -> None:
-    """`LabError` when one of the files is in the folder already, unless ``force`` says to overwrite it."""
+    """Raise `LabError` if one of the files is in the folder already and ``force`` is not set."""
     try:
         there = [name for name in names if os.path.lexists(folder / name)]
     except ValueError:  # a name with a zero
@@ -159,9 +158,9 @@ def refuse_existing(folder: Path, names: Iterable[str], *, force: bool) -> None:
 
 
 def base_names(files: Iterable[Path]) -> dict[Path, str]:
-    """A name for what is made of each file: its own without suffix, with its folder's where two are alike.
+    """A base name for the output of each file: its stem, preceded by its folder's name where two are alike.
 
-    Files that are named twice come once. `LabError` when two of them cannot be told apart by their folder.
+    A file given twice appears once. Raises `LabError` if the folder does not tell two files apart either.
     """
     distinct = list({os.path.realpath(file): file for file in files}.values())
     plain = {file: _without_suffix(file) for file in distinct}

@@ -1,9 +1,9 @@
 """Capture sets on disk: a set's name in, its manifest and readable paths of its files out.
 
-A set is a folder ``captures/<set>/`` with a ``manifest.json`` and one folder an experiment. Of an experiment
-that its manifest calls *thin* the traces may be elsewhere: the manifest says which, how large, with their
-hashes, and `labcode captures add` brings them from an archive. This module only reads; `labcode.capture`
-writes. It needs the standard library alone.
+A set is a folder ``captures/<set>/`` with a ``manifest.json`` and one folder per experiment. The traces of an
+experiment that its manifest calls *thin* may be elsewhere: the manifest has their names, sizes and hashes,
+and `labcode captures add` brings them from an archive. This module only reads; `labcode.capture` writes. It
+needs only the standard library.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ Fact = str | int | float | bool | None
 
 
 class Machine(TypedDict, total=False):
-    """A machine as manifests describe it; what could not be found out is None or not there."""
+    """A machine as manifests describe it; what could not be determined is None or missing."""
 
     gpus: list[dict[str, Fact]]
     gpu_count: int | None
@@ -73,14 +73,14 @@ class Machine(TypedDict, total=False):
 
 
 class FileEntry(TypedDict):
-    """A file as a manifest has it, by its name: the SHA-256 of its bytes as stored, how many there are."""
+    """A file as a manifest has it, keyed by name: the SHA-256 and the number of its bytes as stored."""
 
     sha256: str
     bytes: int
 
 
 class RunEntry(TypedDict):
-    """A run as a manifest has it, by its name; see `RunRecord`."""
+    """A run as a manifest has it, keyed by name; see `RunRecord`."""
 
     argv: list[str]
     tool_args: list[str]
@@ -111,13 +111,13 @@ class Made(TypedDict):
 
 
 class Entry(Made):
-    """An experiment as a manifest has it, by its id; ``machine`` is a key of the manifest's machines."""
+    """An experiment as a manifest has it, keyed by id; ``machine`` is a key of the manifest's machines."""
 
     machine: str
 
 
 class Manifest(TypedDict):
-    """What ``manifest.json`` holds; `parse_manifest` checks it and makes records of it."""
+    """The content of ``manifest.json``; `parse_manifest` checks it and turns it into records."""
 
     schema: int
     set: str
@@ -136,13 +136,13 @@ class FileRecord:
 
     @property
     def is_trace(self) -> bool:
-        """Whether this is what a profiler recorded, which a thin experiment may lack."""
+        """Whether a profiler recorded this file; a thin experiment may lack such files."""
         return self.name.endswith(_TRACES)
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run of an experiment: its command in neutral words, the tool's options and warnings, the files."""
+    """One run of an experiment: its command in neutral words, the tool's options and warnings, its files."""
 
     name: str
     argv: tuple[str, ...]
@@ -153,7 +153,7 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class TimedCode:
-    """The part of the lab that an experiment timed: its sources as paths and globs, their common digest."""
+    """The part of the lab that an experiment timed: its sources (paths and globs) and their common digest."""
 
     sources: tuple[str, ...]
     digest: str
@@ -163,11 +163,11 @@ class TimedCode:
 class ExperimentRecord:
     """One experiment of a set, captured whole on one machine.
 
-    ``sources`` are the files of the code that was run, each with a digest of what it means (see
-    `labcode.freshness`); none are known in sets of the first schema. ``timed`` is what an experiment of the
-    lab on itself timed. ``wall_s`` is the wall time of the whole capture in seconds; ``machine`` is a key of
-    `CaptureSet.machines`. ``thin`` allows its traces to be elsewhere; ``shared_with`` are experiments that
-    ran at the same time on other GPUs of that machine.
+    ``sources`` are the files of the code that ran, each with a digest of its meaning (see
+    `labcode.freshness`); sets of the first schema have none. ``timed`` is the part of the lab that was timed,
+    where the lab measured itself. ``wall_s`` is the wall time of the whole capture in seconds; ``machine`` is
+    a key of `CaptureSet.machines`. ``thin`` is True where its traces may be elsewhere; ``shared_with`` are
+    experiments that ran at the same time on other GPUs of that machine.
     """
 
     id: str
@@ -195,9 +195,9 @@ RECORD = "a record"
 class Claim:
     """A statement of the book about a set, checked when its pages ran.
 
-    ``shown`` is the value and ``bound`` the condition, both as printed; ``value`` is ``None`` when it is
-    undefined, and an undefined value never holds. ``host`` says that the value depends on the host. Where no
-    argument gives a bound, ``bound`` is `RECORD`: the sentence states what was measured.
+    ``shown`` is the value and ``bound`` the condition, both as printed. ``value`` is None where it is
+    undefined; such a claim never holds. ``host`` is True where the value depends on the host. Where no
+    argument gives a bound, ``bound`` is `RECORD`: the sentence only states what was measured.
     """
 
     key: str
@@ -210,15 +210,15 @@ class Claim:
 
     @property
     def mark(self) -> str:
-        """What stands before it: whether it holds; of a record that there was nothing to hold."""
+        """The mark shown before it: whether it holds, or that it is only a record."""
         return "✗" if not self.holds else "•" if self.bound == RECORD else "✓"
 
 
 @dataclass(frozen=True)
 class CaptureSet:
-    """A set of captures: where it lies, the machines it was measured on, its experiments.
+    """A set of captures: its folder, the machines it was measured on, and its experiments.
 
-    ``skipped`` says of experiments that the machines' GPUs cannot run what they lack.
+    ``skipped`` maps experiments that the machines' GPUs cannot run to what those lack.
     """
 
     name: str
@@ -228,7 +228,7 @@ class CaptureSet:
     skipped: Mapping[str, str] = field(default_factory=dict)
 
     def experiment(self, experiment: str) -> ExperimentRecord:
-        """The record of one experiment; `InputError` names what there is when it is not in the set."""
+        """The record of an experiment; `InputError`, with the known names, where the set lacks it."""
         try:
             return self.experiments[experiment]
         except KeyError:
@@ -239,7 +239,7 @@ class CaptureSet:
             ) from None
 
     def run(self, experiment: str, run: str) -> RunRecord:
-        """The record of one run of one experiment."""
+        """The record of one run of an experiment; `InputError` where the set lacks it."""
         record = self.experiment(experiment)
         try:
             return record.runs[run]
@@ -248,7 +248,7 @@ class CaptureSet:
             raise InputError(f"{self.path / experiment}: no run {run!r} (there are: {have})") from None
 
     def absent(self, experiment: str) -> tuple[FileRecord, ...]:
-        """The traces of a thin experiment that are not here; nothing of one that is whole."""
+        """The traces of a thin experiment that are not here; empty for a complete one."""
         record = self.experiment(experiment)
         if not record.thin:
             return ()
@@ -256,7 +256,7 @@ class CaptureSet:
         return tuple(file for file in record.files if file.is_trace and not (folder / file.name).is_file())
 
     def stored(self, experiment: str, run: str, suffix: str) -> Path:
-        """The file as it lies in the set (still compressed), without checking its hash."""
+        """The path of a file in the set, still compressed and with its hash unchecked."""
         names = {run + suffix, run + suffix + _COMPRESSED} | (
             {run + columnar.SUFFIX} if suffix == ".sqlite" else set()
         )
@@ -266,10 +266,10 @@ class CaptureSet:
         raise InputError(f"{self.path / experiment}: run {run!r} has no {suffix} file")
 
     def path_of(self, experiment: str, run: str, suffix: str = ".sqlite") -> Path:
-        """A readable file of a run: its hash is checked, and if compressed it is unpacked into a cache.
+        """The path of a run's file, checked against its hash and, if compressed, unpacked into the cache.
 
-        ``suffix`` is ``.sqlite``, ``.ncu-rep``, ``.json`` or ``.clean.json``. Raises `InputError` when
-        the file is missing, not in this thin set, was changed since it was captured, or cannot be unpacked.
+        ``suffix`` is ``.sqlite``, ``.ncu-rep``, ``.json`` or ``.clean.json``. Raises `InputError` where the
+        file is missing, is not in this thin set, has changed since the capture, or cannot be unpacked.
         """
         stored = self.stored(experiment, run, suffix)
         if any(file.name == stored.name for file in self.absent(experiment)):
@@ -289,7 +289,7 @@ class CaptureSet:
         return cached(expected, suffix, unpack, most_bytes=unpack_limit(stored.stat().st_size))
 
     def record(self, experiment: str, run: str, *, clean: bool = False) -> dict[str, Any]:
-        """The record a program printed about its own run; ``clean=True`` is the run without a profiler."""
+        """What a program printed about its own run; with ``clean`` about the run without a profiler."""
         path = self.path_of(experiment, run, ".clean.json" if clean else ".json")
         loaded = load_json(path)
         if not isinstance(loaded, dict):
@@ -297,7 +297,7 @@ class CaptureSet:
         return loaded
 
     def machine_of(self, experiment: str) -> Mapping[str, Any]:
-        """The machine an experiment was captured on: GPUs, driver, versions, as the manifest has them."""
+        """The machine an experiment was captured on, as in the manifest: GPUs, driver, versions."""
         return self.machines[self.experiment(experiment).machine]
 
 
@@ -314,13 +314,14 @@ def sets_root() -> Path:
 
 
 def current_set() -> str:
-    """The set the book is built around: ``$LABCODE_CAPTURES``, or the one that ships with it."""
+    """The name of the set the book is built around: ``$LABCODE_CAPTURES``, or the one that ships with it."""
     return os.environ.get("LABCODE_CAPTURES") or SHIPPED_SET
 
 
 def cache_folder() -> Path:
-    """Where unpacked captures lie: ``$LABCODE_CACHE``, or ``profiling-lab`` in the user's cache folder; where
-    the user may not write there, a folder of the user's own among the temporary ones.
+    """The folder for unpacked captures: ``$LABCODE_CACHE``, or ``profiling-lab`` in the user's cache folder.
+
+    Where the user may not write there, it is a private folder among the temporary ones.
     """
     own = os.environ.get("LABCODE_CACHE")
     if own:
@@ -340,18 +341,18 @@ def cache_folder() -> Path:
 
 
 def may_be_made(folder: Path) -> bool:
-    """Whether the user may write to a folder, or to the one in which it would be made."""
+    """Whether the user may write to a folder, or create it where it does not exist."""
     return os.access(next(place for place in (folder, *folder.parents) if place.exists()), os.W_OK)
 
 
 def list_sets() -> list[str]:
-    """The names of the sets at hand, in alphabetical order."""
+    """The names of the available sets, sorted."""
     root = sets_root()
     return sorted(p.parent.name for p in root.glob("*/manifest.json")) if root.is_dir() else []
 
 
 def load_set(name: str | None = None) -> CaptureSet:
-    """Open a set by name (by default the current one); `InputError` when it is missing or damaged."""
+    """Open a set by name, by default the current one; `InputError` where it is missing or damaged."""
     name = name or current_set()
     folder = sets_root() / name
     manifest = folder / "manifest.json"
@@ -371,12 +372,12 @@ def _opened(manifest: bytes, folder: Path) -> CaptureSet:
 
 
 def holder(name: str, experiment: str) -> CaptureSet:
-    """The set to take an experiment from: the named one, or the shipped one for what it lacks, or another
-    for what both lack.
+    """The set to take an experiment from: the named one, else the shipped one, else any other that has it.
 
-    A machine with one GPU cannot measure what needs two; the book built around its set shows those pages with
-    the numbers that ship. So it does with an experiment whose traces are not here, or that was captured for
-    an older version of the book (see `older_runs`): of one experiment a page shows one machine.
+    A machine with one GPU cannot measure what needs two, so a book built around its set shows those pages
+    with the shipped numbers. The same goes for an experiment whose traces are not here, or that was captured
+    for an older version of the book (see `older_runs`). Where no set has the whole experiment, the named one
+    is returned. A page never mixes machines within one experiment.
     """
     captures, names = load_set(name), list_sets()
     for other in sorted(names, key=lambda one: (one != name, one != SHIPPED_SET, one)):
@@ -391,7 +392,7 @@ def holder(name: str, experiment: str) -> CaptureSet:
 
 
 def older_runs(captures: CaptureSet, experiment: str) -> tuple[str, ...]:
-    """The runs of an experiment that the shipped set has and this one, made for an older book, lacks."""
+    """The runs of an experiment that this set lacks and the shipped set has, because the book has grown."""
     if captures.name == SHIPPED_SET or SHIPPED_SET not in list_sets():
         return ()
     today = load_set(SHIPPED_SET).experiments.get(experiment)
@@ -400,7 +401,7 @@ def older_runs(captures: CaptureSet, experiment: str) -> tuple[str, ...]:
 
 
 def parse_manifest(data: object, folder: Path) -> CaptureSet:
-    """Turn a manifest's JSON into records; `InputError` for a newer schema or a missing field."""
+    """A manifest's JSON as records; `InputError` for a newer schema or a missing field."""
     where = folder / "manifest.json"
     if not isinstance(data, dict) or type(data.get("schema")) is not int:
         raise InputError(f"{where}: not a capture set's manifest")
@@ -426,12 +427,12 @@ def parse_manifest(data: object, folder: Path) -> CaptureSet:
 
 
 def claims_path(set_name: str) -> Path:
-    """Where a set keeps the values of the book's claims."""
+    """The path of the file in which a set keeps the values of the book's claims."""
     return sets_root() / set_name / CLAIMS_FILE
 
 
 def read_claims(path: Path) -> dict[str, Claim]:
-    """The claims a set's ``claims.json`` records, by ``page#key``; none when there is no such file."""
+    """The claims in a set's ``claims.json`` by ``page#key``; empty where there is no such file."""
     if not path.is_file():
         return {}
     try:
@@ -458,18 +459,19 @@ def file_sha256(path: Path) -> str:
 
 
 def unpack_tar(tar: tarfile.TarFile, folder: Path) -> None:
-    """Unpack what the lab itself has packed; nothing lands beside the folder where Python sees to that, which
-    it has done since 3.11.4.
+    """Unpack an archive that the lab itself packed.
+
+    From Python 3.11.4, members that would land outside the folder are refused.
     """
     tar.extraction_filter = getattr(tarfile, "data_filter", None)
     tar.extractall(folder)
 
 
 def unpack_xz(source: Path, target: Path) -> None:
-    """Unpack ``source`` (xz) into ``target``: afterwards the whole file is there, or after an error none.
+    """Unpack ``source`` (xz) to ``target``, which is then complete, or after an error not there at all.
 
-    Of an export by columns (`labcode.columnar`) that is the SQLite file. Raises `InputError` for what is no
-    .xz file, and for one that becomes larger than `unpack_limit`.
+    A columnar export (`labcode.columnar`) becomes the SQLite file. Raises `InputError` for a file that is not
+    in the .xz format, and for one that unpacks to more than `unpack_limit` allows.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -497,9 +499,9 @@ def unpack_xz(source: Path, target: Path) -> None:
 
 
 def unpack_limit(packed_bytes: int) -> int:
-    """To how many bytes a packed file may unpack: ``$LABCODE_LIMIT`` in GiB, or what captures stay far below.
+    """How many bytes a packed file may unpack to: ``$LABCODE_LIMIT`` (in GiB), or a generous default.
 
-    Raises `LabError` for a limit that is no number.
+    Raises `LabError` for a limit that is not a number.
     """
     return _limit() or max(_LEAST_LIMIT, _MOST_PACKED * packed_bytes)
 
@@ -529,7 +531,7 @@ def _limit() -> int | None:
 
 
 def endless(packed: Path, limit: int) -> InputError:
-    """What is said of a file that unpacks to more bytes than its limit."""
+    """The error for a file that unpacks to more than ``limit`` bytes."""
     return InputError(
         f"{packed}: unpacks to more than {limit / (1 << 30):,.3g} GiB; if it is to be so large, put a higher "
         "limit before the command: labcode --limit 64 …"
@@ -537,14 +539,14 @@ def endless(packed: Path, limit: int) -> InputError:
 
 
 def unpacked(packed: Path, suffix: str) -> Path:
-    """What an .xz file holds, in the user's cache; `InputError` as `unpack_xz`."""
+    """The unpacked content of an .xz file, in the user's cache; `InputError` as in `unpack_xz`."""
     most = unpack_limit(packed.stat().st_size)
     return cached(file_sha256(packed), suffix, lambda made: unpack_xz(packed, made), most_bytes=most)
 
 
 @contextmanager
 def kept_if_read(made: Path, source: Path) -> Iterator[Path]:
-    """Of a file that was ``made`` of ``source`` in the cache nothing stays there when it is refused."""
+    """Remove ``made``, a file in the cache made from ``source``, if the block raises `InputError`."""
     try:
         yield made
     except InputError:
@@ -554,11 +556,11 @@ def kept_if_read(made: Path, source: Path) -> Iterator[Path]:
 
 
 def cached(key: str, suffix: str, make: Callable[[Path], object], *, most_bytes: int | None = None) -> Path:
-    """A file of the user's cache that ``make`` writes, once for each ``key`` (hexadecimal); one of more than
-    ``most_bytes``, made under a higher limit, is thrown away.
+    """The path of a file in the user's cache, which ``make`` writes once per ``key`` (hexadecimal).
 
-    It lies in a folder that nobody else can look into, and its name holds the SHA-256 of its content: one
-    that is not what its name says was changed by somebody else, and is thrown away and made again.
+    It lies in a folder that only the user can read, and its name holds the SHA-256 of its content. A file
+    that does not match its name was changed by somebody else; it is discarded and made again. So is a file of
+    more than ``most_bytes``, made under a higher limit.
     """
     folder = cache_folder() / f"unpacked-{os.getuid()}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -591,7 +593,7 @@ def _check_hash(path: Path, expected: str) -> None:
 
 
 def load_json(path: Path) -> object:
-    """The JSON in a file of a set; `InputError` when it is none, or one that no reader takes."""
+    """The JSON in a file of a set; `InputError` where it is not JSON, or larger or deeper than is read."""
     return _json(plain_file(path, most_bytes=_LARGEST_JSON).read_bytes(), path)
 
 

@@ -73,11 +73,11 @@ def run_tool(
 ) -> ToolResult:
     """Run a program to its end, or kill it and everything it started when ``timeout_s`` seconds have passed.
 
-    ``env`` is added to this process' environment. ``what`` names the job in errors. Output goes through
-    files, so a daemon that keeps the program's pipe open cannot make this wait. Raises `ToolError` when the
-    program cannot be started, outlives its time or prints without end, `OSError` where the folder of
-    temporary files is full; an exit code other than 0 is the caller's to judge. On Ctrl-C its processes are
-    killed before `KeyboardInterrupt` goes on.
+    ``env`` is added to the environment of this process; ``what`` names the job in errors. Output goes through
+    files, so a daemon that keeps the program's pipe open cannot block this call. Raises `ToolError` where the
+    program cannot be started, exceeds its time or prints without end, and `OSError` where the folder for
+    temporary files is full. An exit code other than 0 is left to the caller. On Ctrl-C its processes are
+    killed before `KeyboardInterrupt` propagates.
     """
     limit_s = timeout_s if (left := _left_s()) is None else min(timeout_s, _SHARE * left)
     words = [str(word) for word in argv]
@@ -133,7 +133,7 @@ def _check_whole(printed: IO[bytes]) -> None:
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Meanwhile all programs together get so many seconds: each a share of what is left when it starts."""
+    """Within the block, all programs together have so many seconds; each gets a share of what is left."""
     token = _deadline.set(time.monotonic() + seconds)
     try:
         yield
@@ -143,7 +143,7 @@ def within(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def guided(stop: threading.Event, env: Mapping[str, str]) -> Iterator[None]:
-    """Meanwhile programs started by this thread also get ``env``, and are stopped when ``stop`` is set."""
+    """Within the block, programs started by this thread also get ``env``, and end when ``stop`` is set."""
     tokens = _stops.set((*_stops.get(), stop)), _added.set({**(_added.get() or {}), **env})
     try:
         yield
@@ -177,17 +177,17 @@ def _wait(process: subprocess.Popen[bytes], limit_s: float, printed: Iterable[IO
 
 
 def find_nsys() -> Path | None:
-    """Where ``nsys`` lies: ``$LABCODE_NSYS``, PATH, Nsight Systems' folders, or inside Nsight Compute."""
+    """The path of ``nsys``: ``$LABCODE_NSYS``, from PATH, or in a folder of Nsight Systems or Compute."""
     return _find("nsys", "LABCODE_NSYS", [*_NSYS_PLACES, *_beside_ncu()])
 
 
 def find_ncu() -> Path | None:
-    """Where Nsight Compute's ``ncu`` lies: ``$LABCODE_NCU``, PATH, or its own folders."""
+    """The path of Nsight Compute's ``ncu``: ``$LABCODE_NCU``, from PATH or its own folders."""
     return _find("ncu", "LABCODE_NCU", _NCU_PLACES)
 
 
 def require_nsys() -> Path:
-    """`find_nsys`, or a `ToolError` that says what to install or to permit."""
+    """As `find_nsys`; raises a `ToolError` that says what to install or permit where there is none."""
     found = find_nsys()
     if found is not None:
         return found
@@ -204,7 +204,7 @@ def require_nsys() -> Path:
 
 
 def find_nvcc() -> Path:
-    """The CUDA compiler: ``$CUDACXX``, ``nvcc`` on the PATH, or the one in ``$CUDA_HOME``."""
+    """The path of the CUDA compiler: ``$CUDACXX``, ``nvcc`` from PATH, or the one in ``$CUDA_HOME``."""
     folders = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     candidates = [os.environ.get("CUDACXX"), "nvcc", *(f"{folder}/bin/nvcc" for folder in folders if folder)]
     for candidate in candidates:
@@ -222,7 +222,7 @@ def inside_nsight_compute(nsys: Path) -> bool:
 
 
 def libdw_available(nsys: Path) -> bool:
-    """Whether nsys' importer will find ``libdw.so.1``, which it needs to turn a recording into a report."""
+    """Whether nsys will find ``libdw.so.1``, which it needs to turn a recording into a report."""
     import ctypes
 
     home = nsys.resolve().parent.parent
@@ -236,7 +236,7 @@ def libdw_available(nsys: Path) -> bool:
 
 
 def libdw_advice(nsys: Path) -> str:
-    """What to install when nsys records but cannot write its report."""
+    """Advice on what to install where nsys records but cannot write its report."""
     return (
         f"the importer of {nsys} lacks libdw.so.1: install libdw1 (Debian, Ubuntu) "
         "or elfutils-libs (RHEL, Fedora), or put a copy on LD_LIBRARY_PATH"
@@ -244,7 +244,7 @@ def libdw_advice(nsys: Path) -> str:
 
 
 def tool_version(tool: Path, pattern: str = r"(\d+\.\d+(?:\.\d+)*)", timeout_s: float = 20.0) -> str | None:
-    """The version a tool prints for ``--version``; None when it prints none or does not start.
+    """The version that a tool prints for ``--version``; None where it prints none or does not start.
 
     Digits count where no more than `_VERSION_DIGITS` stand together: each start of a longer run is a search.
     """
@@ -293,7 +293,7 @@ def _tail(handle: object) -> str:
 
 
 def end_all(process: subprocess.Popen[bytes], mark: str) -> None:
-    """End a program and all that carry its mark in their environment, wherever they moved to."""
+    """Kill a program and every process with its mark in the environment, in whatever group they are."""
     _signal(_marked(mark) | {process.pid}, signal.SIGTERM, process.pid)
     with suppress(subprocess.TimeoutExpired):
         left = _left_s()

@@ -138,7 +138,7 @@ def write_claims(path: Path, set_name: str, claims: Mapping[str, Claim]) -> None
 
 
 def differences(recorded: Mapping[str, Claim], found: Mapping[str, Claim]) -> list[str]:
-    """What differs between the recorded claims and those of a build: one line a claim."""
+    """What differs between the recorded claims and those of a build: one line per claim."""
     lines = [f"{key}: recorded, but no longer on the page" for key in sorted(set(recorded) - set(found))]
     lines += [f"{key}: on the page, but not recorded" for key in sorted(set(found) - set(recorded))]
     for key in sorted(set(found) & set(recorded)):

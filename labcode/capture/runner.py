@@ -1,6 +1,6 @@
 """Capture experiments on this machine: their names in, files of a capture set (and an archive) out.
 
-One experiment is measured at a time, or one a GPU where several GPUs are given. What was measured is
+One experiment is measured at a time, or one per GPU where several GPUs are given. What was measured is
 exported, scrubbed and compressed meanwhile, on other CPUs, except beside experiments whose measurements
 depend on the host: nothing else goes on while those are measured. Who is measured beside whom,
 `labcode.capture.schedule` says.
@@ -529,7 +529,7 @@ def _build(programs: list[str], console: Console) -> None:
 
 @contextmanager
 def _crews(lanes: int, stop: threading.Event) -> Iterator[tuple[ThreadPoolExecutor, ThreadPoolExecutor]]:
-    """Threads that measure, one a GPU, and threads that finish what was measured, on CPUs of their own.
+    """Threads that measure, one per GPU, and threads that finish what was measured, on CPUs of their own.
 
     On the way out through an error they stop what they run, at once.
     """

@@ -1,7 +1,7 @@
 """PyTorch's own recorders: a command and what to record in; traces, averages or a memory history out.
 
 The program records itself (`labcode.experiments.shared.recording`); here it is asked to, and what it wrote is
-made fit to publish. Traces are filed as ``RUN.trace.json.gz`` (one a rank in a group of processes), beside
+made fit to publish. Traces are filed as ``RUN.trace.json.gz`` (one per rank in a group of processes), beside
 them ``RUN.averages.json.xz``, which is what `torch.profiler` itself says about the same run; memory
 histories as ``RUN.memory.json.xz``.
 """

@@ -233,7 +233,7 @@ def profile(
             "--tool-arg=--idle=0s: not before).",
         ),
     ] = "nsys",
-    gpus: Annotated[int | None, typer.Option("--gpus", min=1, help="Ranks of a node, one a GPU.")] = None,
+    gpus: Annotated[int | None, typer.Option("--gpus", min=1, help="Ranks per node, one per GPU.")] = None,
     nodes: Annotated[
         int | None, typer.Option("--nodes", min=1, help="Nodes; in SLURM, the allocation's.")
     ] = None,

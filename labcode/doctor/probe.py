@@ -117,7 +117,7 @@ def _system() -> dict[str, Any]:
 
 
 def _gpus(seen: driver.Driver, managed: management.Management) -> list[dict[str, Any]]:
-    """One record a GPU, from both sources, matched by their place on the bus (which is then forgotten)."""
+    """One record per GPU, from both sources, matched by their place on the bus (which is then forgotten)."""
     by_bus = {_bus(device.bus_id): device for device in seen.devices}
     records = []
     for index, gpu in enumerate(managed.gpus):

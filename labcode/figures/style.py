@@ -1,7 +1,7 @@
 """A mode (light, dark, print) in; colors with fixed meanings, rcParams, fitting texts, SVG or PNG out.
 
 Every color of the book's figures has one meaning, a *role*: a kernel is the same blue on every page. The
-palettes hold one value a role and mode; text on a page keeps a contrast ratio of at least 4.5:1 and every
+palettes hold one value per role and mode; text on a page keeps a contrast ratio of at least 4.5:1 and every
 solid fill at least 3:1 against the page (WCAG 2.2, success criteria 1.4.3 and 1.4.11), and roles that share a
 row or a chart stay apart for readers with protanopia, deuteranopia or tritanopia (a test simulates them).
 """
@@ -50,7 +50,7 @@ MOST_TICKS = 9
 
 @dataclass(frozen=True)
 class Palette:
-    """Colors of one mode: the page, text, lines, the idle tint, and one fill a role."""
+    """Colors of one mode: the page, text, lines, the idle tint, and one fill per role."""
 
     mode: Mode
     paper: str  # what the figure is laid on; the figure itself is transparent

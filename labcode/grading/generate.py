@@ -1,7 +1,7 @@
 """Cut the starters out of the solutions: marked source files in, the files of ``exercises/`` out.
 
 A region that the learner has to write is marked by comments on lines of their own (``//`` instead of ``#`` in
-CUDA files):
+CUDA files)::
 
     # [solution]
     return 1 - busy / (end - start)

@@ -183,7 +183,7 @@ def read(path: Path) -> Grades:
 
 
 def merge(paths: Sequence[Path], fmt: str, stream: TextIO) -> None:
-    """Write a table of the grades in files, or in all ``.json`` of folders: a row a learner (a file's name).
+    """Write a table of grades from files, or all ``.json`` of folders: one row per learner (a file's name).
 
     A column for each exercise that one of them has begun says how many parts passed, of how many.
     """

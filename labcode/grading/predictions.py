@@ -2,6 +2,8 @@
 
 The page of one's own predictions (``book/_static/predict.js``) writes and reads the same form:
 
+.. code-block:: text
+
     {"kind": "labcode-predictions", "schema": 1, "predictions": [{"id": …, …}]}
 
 where each prediction has the members of `Prediction`.

@@ -2,7 +2,7 @@
 
 The solution of a part whose file is ``a_NAME.toml`` is ``a_NAME.py``. Its docstring and its ``QUESTIONS``
 give the starter; its function ``answers()`` computes the right answers from captures, with what typical
-misreadings give:
+misreadings give::
 
     QUESTIONS = (Share("idle", "the share of the window in which GPU 0 runs nothing", by=0.02),)
 

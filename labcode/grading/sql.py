@@ -1,5 +1,7 @@
 """Run a learner's query: an SQL file and an export in, the rows out, or an error the learner can read.
 
+.. code-block:: text
+
     python -m labcode.grading.sql QUERY.sql CAPTURE.nsys.xz
 
 The export is opened read-only, only reading is permitted, and a query that takes too long, or gives more rows

@@ -1,4 +1,6 @@
-"""The process that runs a learner's file: a file and packed calls in, one line of JSON an event out.
+"""The process that runs a learner's file: a file and packed calls in, one line of JSON per event out.
+
+.. code-block:: text
 
     python -m labcode.grading.worker FILE EVENTS < JOB
 

@@ -1,4 +1,4 @@
-"""What the CUDA driver says of the GPUs that programs here can use: nothing in, one record a GPU out.
+"""What the CUDA driver says of the GPUs that programs here can use: nothing in, one record per GPU out.
 
 The driver is asked in a process of its own, with a time limit (``python -m labcode.hardware.driver`` prints
 the answer as JSON): a broken driver may hang or crash whoever calls it, and a process that has asked cannot
@@ -52,7 +52,7 @@ class Driver:
 
 @functools.cache
 def ask() -> Driver:
-    """The CUDA driver's answer, asked once a process. Never raises: ``problem`` says what is wrong."""
+    """The CUDA driver's answer, asked once per process. Never raises: ``problem`` says what is wrong."""
     home = Path(__file__).resolve().parents[2]
     try:
         result = run_tool(

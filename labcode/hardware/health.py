@@ -17,8 +17,9 @@ _SETTLES_S = 2.0  # in which a program that has ended is no longer listed
 
 @dataclass(frozen=True)
 class Gpu:
-    """Of one GPU: memory errors that ECC could not correct, time with clocks lowered for heat, programs that
-    hold it; None for what it does not tell. ``lost``: it no longer answers.
+    """One GPU's uncorrectable memory errors, its time with clocks lowered for heat, the programs that use it.
+
+    What it does not report is None; ``lost`` is True where it no longer answers.
     """
 
     errors: int | None = None
@@ -29,7 +30,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Look:
-    """GPUs at one moment, and that moment by the clock that runs evenly and by the one that can be set."""
+    """GPUs at one moment, and that moment on the monotonic clock and on the one that can be set."""
 
     gpus: Mapping[int, Gpu] = field(default_factory=dict)
     even_s: float = 0.0
@@ -37,7 +38,7 @@ class Look:
 
 
 def look(gpus: Iterable[int] | None = None, nvml: Any = None, *, ended: bool = False) -> Look:
-    """Look at these GPUs, by default at all; an empty look where NVML does not say anything.
+    """Look at these GPUs, by default all of them; the look is empty where NVML reports nothing.
 
     ``ended`` says that what was measured has just ended, so that it may be listed for a moment longer.
     """

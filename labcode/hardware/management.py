@@ -1,4 +1,4 @@
-"""What the management library says of this machine's GPUs: NVML or nvidia-smi asked, a record a GPU out.
+"""What the management library says of this machine's GPUs: NVML or nvidia-smi asked, one record per GPU out.
 
 NVML is read through the package ``nvidia-ml-py`` where it is installed; else ``nvidia-smi``, which says less.
 Nothing is ever set.

@@ -17,7 +17,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Spec:
-    """Peaks of one GPU; None where the vendor states none or the hardware cannot."""
+    """Peaks of one GPU; None where the vendor states none or the hardware lacks the feature."""
 
     name: str
     cc: str
@@ -32,7 +32,7 @@ class Spec:
     source: str
 
     def peak(self, precision: str) -> float | None:
-        """FLOP/s of a precision: fp64, fp64_tensor, fp32, tf32_tensor, fp16_tensor, fp8_tensor."""
+        """The peak in FLOP/s of a precision (one of `PRECISIONS`); None where there is none."""
         rate = getattr(self, precision)
         return None if rate is None else float(rate) * 1e12
 
@@ -55,7 +55,7 @@ SPECS: tuple[Spec, ...] = tuple(_specs())
 def find_spec(device: str) -> Spec | None:
     """The spec of a GPU by the name its driver gives (``NVIDIA H100 80GB HBM3``); None when it is not listed.
 
-    The longest listed name whose words all stand in the device's name, in order, is taken.
+    Of the listed names whose words all occur in the device's name, in order, the longest counts.
     """
     matches = [one for one in SPECS if re.search(_words(one.name), device, re.IGNORECASE)]
     return max(matches, key=lambda one: len(one.name), default=None)

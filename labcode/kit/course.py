@@ -1,9 +1,11 @@
 """A course around the book: a name and a plan in; syllabus, hand-out, grading, a page of results out.
 
-NAME/syllabus.md     the sessions, with the time that reading and solving take
-NAME/hand-out.tar    the lab without readable solutions, for learners
-NAME/grade.sh        grades what lies in handed-in/, a folder a learner, and writes results.html
-NAME/README.md       what to do with these, in order
+.. code-block:: text
+
+    NAME/syllabus.md     the sessions, with the time that reading and solving take
+    NAME/hand-out.tar    the lab without readable solutions, for learners
+    NAME/grade.sh        grades what is in handed-in/, one folder per learner, and writes results.html
+    NAME/README.md       what to do with these, in order
 
 The plans are the syllabi of the guide to teaching, read off its source, so that there is one of each.
 """

@@ -1,10 +1,16 @@
 """What a GPU machine without network lacks in; one .tar to carry there out. Needs network, pip, and apt-get.
 
-kit/env.sh       to source there, by bash; it calls kit/unpack.py    which checks the kit, unpacks its wheels
-and says what the shell is to set kit/SHA256SUMS   of all other files, as `sha256sum -c` reads it kit/kit.json
-for which Python, processor and C library it is kit/wheels/      the lab's own dependencies, and what its
-tests need kit/lib/         libdw and libelf for the importer of nsys; in lib/more the libraries that those
-need kit/lab/         the repository: the files that git tracks
+.. code-block:: text
+
+    kit/env.sh       to source there, in bash; it calls
+    kit/unpack.py    which checks the kit, unpacks its wheels, and prints what the shell is to set
+    kit/SHA256SUMS   of all other files, as ``sha256sum -c`` reads it
+    kit/kit.json     for which Python, processor and C library the kit is
+    kit/wheels/      the dependencies of the lab and of its tests
+    kit/lib/         libdw and libelf for nsys' importer; in lib/more the libraries that those need
+    kit/lab/         the repository: the files that git tracks
+
+The kit is written whole or not at all.
 """
 
 import errno

@@ -1,8 +1,10 @@
 """A copy of the lab for learners: a checkout in, one .tar with starters and without readable solutions out.
 
-profiling-lab/exercises/           the starters, cut anew from the solutions
-profiling-lab/solutions/           of each exercise its description; all the rest in sealed.txt
-profiling-lab/…                    every other file that git tracks, but no tests, which know answers, too
+.. code-block:: text
+
+    profiling-lab/exercises/    the starters, cut anew from the solutions
+    profiling-lab/solutions/    each exercise's description; everything else is in sealed.txt
+    profiling-lab/…             every other file that git tracks, except tests, which know answers, too
 
 It has no history either. `labcode.grading.sealed` says what the seal is worth.
 """

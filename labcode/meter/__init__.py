@@ -5,8 +5,8 @@
             train()
     meter.write(Path("run.power.json"))
 
-Nothing is ever set: no clock, no power limit. Several meters may run at once, of one process or of many, for
-reading NVML changes nothing that another one reads.
+Nothing is ever set: no clock, no power limit. Several meters may run at once, in one process or in many,
+because reading NVML does not change what others read.
 """
 
 from labcode.meter.gpus import open_gpus

@@ -11,12 +11,12 @@ Call = tuple[int, int]  # when it began and when it was answered, in ns
 
 
 class Columns:
-    """Columns of integers, 72 bytes a sample: when its call began and ended, and what was read.
+    """Columns of integers, 72 bytes per sample: when its call began and ended, and what was read.
 
-    When ``most`` samples are reached, neighbors are merged two by two: powers, clocks and temperature are
-    averaged, which keeps the energy under the power; times and counter are the later ones', which keeps the
-    counter exact; reasons are those of both. ``merged`` says how many samples one stands for, ``peak_mw`` the
-    highest power before that.
+    At ``most`` samples, neighbors are merged in pairs: powers, clocks and temperature are averaged, which
+    preserves the integral of the power; times and counter are the later sample's, which keeps the counter
+    exact; reasons are combined. ``merged`` is the number of samples that one now stands for, ``peak_mw`` the
+    highest power before any merging.
     """
 
     def __init__(self, most: int = MOST) -> None:
@@ -31,11 +31,11 @@ class Columns:
         return len(self.before_ns)
 
     def last(self, name: str) -> int | None:
-        """The latest value of a column that is there."""
+        """The latest value of a column that is not missing; None without one."""
         return next((value for value in reversed(self._values[name]) if value != _MISSING), None)
 
     def add(self, call: Call, reading: Reading) -> None:
-        """Append a sample; after merging, so many at a time."""
+        """Append a sample; where earlier ones were merged, only once it completes as large a group."""
         if reading[0] is not None:
             self.peak_mw = max(self.peak_mw or 0, reading[0])
         if self.merged > 1:
@@ -49,7 +49,7 @@ class Columns:
             self._halve()
 
     def values(self, name: str) -> Values | None:
-        """A column with None where a reading is missing; None where all are."""
+        """A column, with None for each missing reading; None where all of them are missing."""
         found = [None if value == _MISSING else value for value in self._values[name]]
         return found if any(value is not None for value in found) else None
 

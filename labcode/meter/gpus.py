@@ -18,11 +18,11 @@ class GpuLostError(Exception):
 
 
 class Gpu:
-    """One GPU: ``number`` as CUDA counts, ``nvml_index`` as the machine does, ``name``, ``digest`` for its
-    UUID, ``power_limit_w`` and `read`.
+    """One GPU, ready to be sampled.
 
-    Raises `LabError` for a GPU with MIG, without an energy counter or without readings of power, and where
-    reading them is not permitted.
+    ``number`` is CUDA's number for it, ``nvml_index`` the machine's, ``digest`` stands for its UUID,
+    ``power_limit_w`` is in watts. Raises `LabError` for a GPU with MIG enabled, without an energy counter or
+    readings of power, and where reading them is not permitted.
     """
 
     def __init__(self, nvml: Any, handle: Any, number: int, nvml_index: int | None = None) -> None:
@@ -51,7 +51,7 @@ class Gpu:
         return f"GPU {self.number} ({self.name})"
 
     def read(self) -> Reading:
-        """One sample, a value or None for each column; raises `GpuLostError` where none can come any more."""
+        """One sample, with a value or None per column; `GpuLostError` where no more samples can come."""
         nvml = self._nvml
         try:
             instant, average, energy = self._read_fields()
@@ -138,8 +138,8 @@ class Gpu:
 def open_gpus() -> list[Gpu]:
     """The GPUs that CUDA shows this process, in its order (`labcode.meter.visible`).
 
-    Raises `ToolError` without NVML or a GPU, `LabError` for one that cannot be metered. NVML stays open until
-    the process ends.
+    Raises `ToolError` without NVML or without a GPU, and `LabError` for a GPU that cannot be metered. NVML
+    stays open until the process ends.
     """
     try:
         import pynvml as nvml
@@ -167,7 +167,7 @@ def open_gpus() -> list[Gpu]:
 
 
 def driver_version(gpus: list[Gpu]) -> str:
-    """The version of the NVIDIA driver, or ''."""
+    """The version of the NVIDIA driver; '' where it is unknown."""
     try:
         return _text(gpus[0]._nvml.nvmlSystemGetDriverVersion()) if gpus else ""
     except gpus[0]._nvml.NVMLError:

@@ -1,7 +1,7 @@
 """Sampling in the background: GPUs and a period in; a power log out.
 
-A thread of this process samples. NVML is called without Python's lock, so what a sample takes from a Python
-program is about a tenth of a millisecond of that lock; `labcode energy` meters from a process of its own.
+A thread of this process takes the samples. NVML is called without holding Python's lock, so a sample costs
+the program about a tenth of a millisecond of that lock; `labcode energy` meters from a process of its own.
 """
 
 import threading
@@ -36,16 +36,16 @@ MOST_WINDOWS = 100_000
 
 
 def clock_mark() -> str:
-    """The text of an NVTX mark (or of a `record_function`) that says what time the meter's clock shows.
+    """The text for an NVTX mark (or ``record_function``) that tells the current time on the meter's clock.
 
-    Put one at the start and one at the end of what nsys or torch.profiler records, and a power log of the
-    same run can be joined with the capture.
+    With one mark at the start and one at the end of what nsys or torch.profiler records, a power log of the
+    same run can be aligned with the capture.
     """
     return f"{CLOCK_MARK} {time.monotonic_ns()}"
 
 
 class Metered(Protocol):
-    """What a meter needs of a GPU; `labcode.meter.gpus.Gpu` has it."""
+    """What a meter needs from a GPU; `labcode.meter.gpus.Gpu` has it."""
 
     number: int
     nvml_index: int | None
@@ -58,10 +58,10 @@ class Metered(Protocol):
 
 
 class Meter:
-    """Samples GPUs every ``period_s`` seconds from `start` to `stop`, or inside ``with``.
+    """Samples GPUs every ``period_s`` seconds between `start` and `stop`, or inside ``with``.
 
-    ``clock`` and ``utc`` give nanoseconds. Windows (`window`, `begin` and `end`) may overlap and repeat a
-    name; both edges take a sample of their own. Safe to call from several threads.
+    ``clock`` and ``utc`` return nanoseconds. Windows (`window`, `begin` and `end`) may overlap and repeat a
+    name; an extra sample is taken at both of their edges. All methods are thread-safe.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Meter:
         self.stop()
 
     def start(self) -> None:
-        """Begin to sample; the first sample is taken before this returns."""
+        """Start sampling; the first sample is taken before this returns."""
         if self._thread is not None:
             raise LabError("this meter was started already; make another one")
         self.sample()
@@ -115,7 +115,7 @@ class Meter:
         self._thread.start()
 
     def stop(self) -> None:
-        """Sample on until the counter has passed the end of the last window, and end."""
+        """Stop sampling, once the energy counter has passed the end of the last window."""
         if self._thread is None or self._ending.is_set():
             return
         if self.windows or self._open:
@@ -196,7 +196,7 @@ class Meter:
 
     @contextmanager
     def window(self, name: str) -> Iterator[None]:
-        """Mark what runs inside as a window; synchronize the GPU before its end, as for any timing."""
+        """Record the block as a window; synchronize the GPU before it ends, as in any timing."""
         self.begin(name)
         try:
             yield
@@ -210,7 +210,7 @@ class Meter:
             self._open.append((name, self._clock()))
 
     def end(self, name: str) -> Window | None:
-        """Close the window of that name which was opened last; `LabError` where none is open."""
+        """Close the most recently opened window of that name; `LabError` where none is open."""
         with self._lock:
             now = self._clock()
             place = next((p for p in reversed(range(len(self._open))) if self._open[p][0] == name), None)
@@ -275,7 +275,7 @@ class Meter:
             )
 
     def write(self, path: Path, *, command: str = "", exit_code: int | None = None) -> Path:
-        """Write the log, whole or not at all; `LabError` for a name that is no power log's."""
+        """Write the log, whole or not at all, and return its path; `LabError` as in `check_name`."""
         check_name(path)
         with whole(path) as part:
             write_document(self.document(command=command, exit_code=exit_code), part)
@@ -283,6 +283,6 @@ class Meter:
 
 
 def check_name(path: Path) -> None:
-    """`LabError` unless a path ends as power logs do."""
+    """Raise `LabError` unless a path ends in ``.power.json`` or ``.power.json.xz``."""
     if not path.name.endswith((".power.json", ".power.json.xz")):
         raise LabError(f"{path}: a power log's name ends in .power.json or .power.json.xz; name it so")

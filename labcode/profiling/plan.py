@@ -40,9 +40,10 @@ class Wishes:
     """What is asked for: a script (a module's name with ``module``) with its arguments, how to run it, what
     records it, and what part of it.
 
-    ``gpus`` are ranks a node, one a GPU (with ``cpu``: one a process); ``rendezvous`` is ``HOST:PORT``.
-    ``delay_s`` and ``duration_s`` bound what is recorded in time, ``within`` to an NVTX range, ``warmup`` and
-    ``steps`` to steps of an optimizer. ``kernel`` is a regular expression, ``tool_args`` go to the tool.
+    ``gpus`` is the number of ranks per node, one per GPU (with ``cpu``: one per process); ``rendezvous`` is
+    ``HOST:PORT``. ``delay_s`` and ``duration_s`` limit the recording in time, ``within`` to an NVTX range,
+    ``warmup`` and ``steps`` to steps of an optimizer. ``kernel`` is a regular expression, ``tool_args`` go to
+    the tool.
     """
 
     script: str
@@ -172,7 +173,7 @@ def _check_kernel(wishes: Wishes, *, alone: bool) -> None:
 
 
 def make(wishes: Wishes, *, gpus: int, slurm: Slurm | None = None) -> Plan:
-    """The plan for checked wishes; ``gpus``: ranks a node. What is missing gets its bare name."""
+    """The plan for checked wishes, with ``gpus`` ranks per node; a missing tool gets its bare name."""
     mode = choose_mode(wishes, slurm)
     name = wishes.script.rpartition(".")[2] if wishes.module else Path(wishes.script).stem
     folder = (wishes.output or Path(f"{name}-{wishes.tool}")).absolute()

@@ -1,12 +1,14 @@
 """One rank of a run: a tool's words and a program's in; the program run by that tool, and how it ended, out.
 
+.. code-block:: text
+
     torchrun … --no-python python -m labcode.profiling.rank --ends=FOLDER -- nsys profile … -- python train.py
 
-Launchers start this once a rank. The program runs under the tool, with ``--only=R`` on rank R alone, with
-``--first`` on one rank of each node. How it ended is written to FOLDER, and when: the program, not the tool,
-which may take seconds longer. ``%q{NAME}`` in the tool's words stands for a variable of the environment, as
-nsys and ncu have it; among the program's words `LOCAL_RANK` stands for the argument that ``deepspeed`` gives
-to scripts. Little is imported, for this is started with every rank.
+Launchers start this once per rank. The program runs under the tool: with ``--only=R`` on rank R alone, with
+``--first`` on one rank of each node. How and when it ended is written to FOLDER: the program, not the tool,
+which may take seconds longer. In the tool's arguments ``%q{NAME}`` stands for an environment variable, as in
+nsys and ncu; among the program's, `LOCAL_RANK` stands for the argument that ``deepspeed`` passes to scripts.
+Little is imported, because every rank starts this.
 """
 
 import json

@@ -112,7 +112,7 @@ def planned(wishes: Wishes, *, dry: bool) -> Plan:
 
 
 def _ranks(wishes: Wishes, mode: Mode, *, dry: bool) -> int:
-    """How many ranks this machine gets, one a GPU; `LabError` where there are fewer GPUs."""
+    """How many ranks this machine gets, one per GPU; `LabError` where there are fewer GPUs."""
     if wishes.cpu or (dry and (wishes.gpus or mode == "single")):
         return wishes.gpus or 1
     there, visible = gpu_count(), os.environ.get("CUDA_VISIBLE_DEVICES")

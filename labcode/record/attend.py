@@ -71,11 +71,11 @@ def attend(
     limit_s: float | None = None,
     mark: str = "",
 ) -> Attended:
-    """Run what ``starting`` starts to its end, signals that end programs passed on.
+    """Run the process that ``starting`` starts to its end, passing on signals that end programs.
 
-    ``look`` is called with the seconds so far while it runs. With a ``mark`` that the environment of all that
-    it starts carries (`tools.MARK`), it has `GRACE_S` after ``limit_s``, or after a signal, to end; then it
-    and all of those are killed, and at a second signal at once.
+    ``look`` is called with the elapsed seconds while it runs. Given a ``mark`` that it and all its children
+    carry in their environment (`labcode.tools.MARK`), it has `GRACE_S` seconds to end after ``limit_s`` or a
+    signal; then, or at a second signal, all of them are killed.
     """
     cut, last_s = "", None
     with passing_on() as passed:
@@ -107,7 +107,7 @@ def attend(
 
 
 def patience() -> Callable[[float], None]:
-    """What looks on while a program is recorded, and says once on stderr what to do if it takes long."""
+    """A ``look`` for `attend` that says once on stderr what to do if a recording takes long."""
     told = False
 
     def look(seconds: float) -> None:
@@ -145,7 +145,7 @@ def neutral(words: Sequence[str]) -> str:
 
 
 def ending(code: int) -> str:
-    """How a program with an exit code ended, in words that go on after its name."""
+    """How a program with this exit code ended, in words that follow its name."""
     if code > 128:
         with suppress(ValueError):
             name = signal.Signals(code - 128).name

@@ -1,8 +1,7 @@
 """Nsight Compute: a command and kernels' names in; ncu's own words, a report and what it said of its run out.
 
-ncu runs each chosen kernel several times (*replay*), once for each group of counters that fit together, and
-restores the memory it wrote in between: the kernel's own time is measured, the program's is not its own any
-more.
+ncu runs each chosen kernel several times (*replay*), once per group of counters that fit together, and
+restores the memory that it wrote in between. The kernel's own time is still valid; the program's is not.
 """
 
 import re
@@ -25,7 +24,7 @@ _MOST_WARNINGS = 20
 
 @dataclass(frozen=True)
 class Profiled:
-    """What a run under ncu said and took: warnings, launches profiled with their passes, seconds."""
+    """What came of a run under ncu: warnings, the profiled launches with their passes, seconds."""
 
     warnings: tuple[str, ...]
     launches: tuple[tuple[str, int], ...]
@@ -35,7 +34,7 @@ class Profiled:
 def command(
     ncu: str | Path, options: Sequence[str], report: str | Path, program: Sequence[str | Path] = ()
 ) -> list[str]:
-    """``ncu …``, which leaves ``report``."""
+    """The command line of ncu that writes ``report``."""
     return [str(ncu), *options, "--force-overwrite", f"--export={report}", *map(str, program)]
 
 

@@ -38,7 +38,7 @@ Neutral = Callable[[str], str]
 def command(
     nsys: str | Path, options: Sequence[str], report: str | Path, program: Sequence[str | Path] = ()
 ) -> list[str]:
-    """``nsys profile …``, which leaves ``report``, a path without suffix."""
+    """The command line of ``nsys profile`` that writes ``report``, a path without suffix."""
     return [
         *(str(nsys), "profile", *options, "--force-overwrite=true", f"--output={report}"),
         *map(str, program),
@@ -46,7 +46,7 @@ def command(
 
 
 def bounds(delay_s: float | None, duration_s: float | None, within: str) -> list[str]:
-    """The options that bound what is recorded: in time, or to an NVTX range."""
+    """The options that limit a recording to a time span (in seconds) or to an NVTX range."""
     words = [] if delay_s is None else [f"--delay={delay_s:g}"]
     if duration_s is not None:
         words += [f"--duration={duration_s:g}", "--kill=none"]
@@ -94,10 +94,9 @@ def record(
 ) -> Recorded:
     """Run a user's program under nsys, which leaves ``folder/name.nsys-rep``; what nsys says goes to a log.
 
-    After ``limit_s`` nsys ends the program and writes what it has.
-
-    Where nsys does not know or may not use what `LINES` asks for, and so did not start the program, it is
-    started without. Raises `ToolError` where nsys fails: also where it did not start the program.
+    After ``limit_s`` seconds nsys ends the program and writes what it has. Where nsys did not start the
+    program because it does not know, or may not use, what `LINES` asks for, it is run again without. Raises
+    `ToolError` where nsys fails, including where it did not start the program.
     """
     nsys = require_nsys()
     if shutil.which(words[0]) is None:
@@ -142,10 +141,10 @@ def _attended(
 
 
 def export(nsys: Path, report: Path, target: Path, *, what: str = "", neutral: Neutral = str) -> ToolResult:
-    """Write a report's SQLite export to ``target``; `ToolError` (about ``what``) when nsys cannot.
+    """Write a report's SQLite export to ``target``; `ToolError` (about ``what``) where nsys cannot.
 
-    The export holds the contents of NVTX payloads where nsys can write them (2025 on); by itself it leaves
-    them out. Python samples and Python backtraces are such payloads.
+    The export includes NVTX payloads, which nsys omits by default, if this nsys can write them (from 2025).
+    Python samples and Python backtraces are such payloads.
     """
     what = what or str(report)
     argv = [str(nsys), "export", "--type=sqlite", "--force-overwrite=true", *_PAYLOADS]

@@ -48,13 +48,13 @@ def run(
     live: TextIO | None = None,
     stdout: int | None = None,
 ) -> Document:
-    """Run a command while all GPUs that it can see are metered; the log has the windows idle and command.
+    """Run a command and meter all GPUs that it can see; the log has the windows ``idle`` and ``command``.
 
-    Signals that end programs are passed on to the command, and the log comes out all the same; its
-    ``exit_code`` is 128 and the number of the signal that ended the command. ``meanwhile`` is done in the
-    window idle, which lasts ``idle_s`` at least. ``live``: a terminal to show power on while the command
-    runs; ``stdout``: a file descriptor for what it prints. Raises `ToolError` where it cannot be started, and
-    what `open_gpus` raises.
+    Signals that end programs are passed on to the command, and the log is returned all the same; its
+    ``exit_code`` is then 128 plus the number of the signal. ``meanwhile`` is called within the window
+    ``idle``, which lasts at least ``idle_s`` seconds. ``live`` is a terminal on which to show power while the
+    command runs, ``stdout`` a file descriptor for its output. Raises `ToolError` where the command cannot be
+    started, and whatever `open_gpus` raises.
     """
     from labcode.meter import Meter, open_gpus
 
@@ -76,7 +76,7 @@ def run(
 
 
 def status(meter: Meter, seconds: float) -> str:
-    """What the meter shows now, in a line."""
+    """What the meter reads now, as one line."""
     parts = [f"{seconds:.1f} s"]
     for gpu, columns in zip(meter.gpus, meter.columns, strict=True):
         power = columns.last("instant_mw") or columns.last("average_mw") or 0

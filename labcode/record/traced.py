@@ -1,5 +1,7 @@
 """A Python script, unchanged, under `torch.profiler`: a script and a window in; a trace of this rank out.
 
+.. code-block:: text
+
     python -m labcode.record.traced --output=FOLDER/NAME --warmup=3 --steps=5 train.py --epochs 1
 
 The recorder waits until the script imports PyTorch. By steps: `torch.optim` tells when an optimizer took one,

@@ -1,9 +1,9 @@
-"""Readers of what tools recorded: a path in, its kind or its opened report out.
+"""Readers of what tools recorded: a path in, its kind or its opened report out::
 
     report = reports.open("capture.sqlite")
 
 A format is a package here, its line in `FORMATS`, and its tables of reports and rules in `labcode.analysis`.
-Importing this takes no pandas; opening a file imports its reader alone.
+Importing this module does not import pandas; opening a file imports only the reader of its format.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ Kind = Literal["nsys", "kineto", "ncu", "memory", "power", "ranks", "perfetto"]
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """What files of a kind are, how their names end, and for each command that reads files the import path of
-    what does it for them; None where nothing does; as ``facts`` that of what is said of them first
-    (`labcode.reports.facts`). None of it can be left out.
+    """One kind of file: ``what`` it is, its ``suffixes``, and how each command handles it.
+
+    The other fields are import paths (``module:name``): for each command the function that handles such
+    files, None where there is none; ``facts`` the summary that `labcode.reports.facts` shows first.
     """
 
     what: str
@@ -52,7 +53,7 @@ class Format:
 
     @property
     def commands(self) -> str:
-        """The commands that read such files."""
+        """The commands that read such files, as one text, separated by commas."""
         return ", ".join(verb for verb in VERBS if getattr(self, verb))
 
 
@@ -163,7 +164,7 @@ def _declared(kind: Kind) -> Format:
             )
         case "ranks":
             return Format(
-                what="a folder of reports, one a rank",
+                what="a folder of reports, one per rank",
                 suffixes=("/",),
                 stats="labcode.analysis.stats.ranks:SHELF",
                 export=None,
@@ -199,7 +200,7 @@ _OF_RANKS: tuple[Kind, ...] = ("nsys", "kineto", "power")
 
 
 def imported(path: str) -> Any:
-    """What an import path (``module:name``) names."""
+    """The object that an import path (``module:name``) names."""
     module, _, name = path.partition(":")
     return getattr(importlib.import_module(module), name)
 
@@ -210,17 +211,16 @@ def able(verb: str) -> tuple[Kind, ...]:
 
 
 def doing(verb: str, path: Path) -> Any:
-    """What a command does with a file, by its kind; `LabError` where it does nothing with such files."""
+    """The function that handles a file for a command; `LabError` where the command does not read its kind."""
     return imported(getattr(FORMATS[expect(path, verb)], verb))
 
 
 def kind_of(path: Path) -> Kind:
-    """Of which kind a file is, by its name; a folder holds reports, one for each rank.
+    """The kind of a file, judged by its name; a folder counts as 'ranks', with one report per rank.
 
-    A folder of up to `TOGETHER` traces is of their kind, for they are opened as one report.
-
-    What has none of the suffixes is taken for a capture of nsys, whose reader says what else it is. Raises
-    `InputError` for the averages that are kept beside a trace.
+    A folder of up to `TOGETHER` traces is 'kineto' instead, because they are opened as one report. A name
+    with an unknown suffix counts as a capture of nsys, whose reader then says what is wrong with the file.
+    Raises `InputError` for the averages that are stored beside a trace.
     """
     name = path.name.lower()
     if path.is_dir():
@@ -232,10 +232,11 @@ def kind_of(path: Path) -> Kind:
 
 
 def reports_of_ranks(folder: Path) -> tuple[Kind, list[Path]]:
-    """The kind of the reports in a folder, and their files by name; a report beside its export comes once.
+    """The kind of the reports in a folder and their paths, sorted by name.
 
-    What is no capture of Nsight Systems, no trace and no power log is left out. An empty folder counts as one
-    of traces, without files. Raises `InputError` where there are reports of several kinds.
+    Only captures of Nsight Systems, traces and power logs count; an ``.nsys-rep`` whose export lies beside it
+    is left out. A folder without any of them counts as one of traces, with the JSON files in it. Raises
+    `InputError` where there are reports of several kinds.
     """
     there = sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
     found: dict[Kind, list[Path]] = {}
@@ -246,7 +247,7 @@ def reports_of_ranks(folder: Path) -> tuple[Kind, list[Path]]:
             found[kind] = files
     if len(found) > 1:
         what = " and ".join(f"{FORMATS[kind].what} ({files[0].name})" for kind, files in found.items())
-        raise InputError(f"{folder}: holds {what}; name a folder with reports of one kind, one a rank")
+        raise InputError(f"{folder}: holds {what}; name a folder with reports of one kind, one per rank")
     for kind, files in found.items():
         if kind == "nsys":
             ends = re.compile(r"\.(?:sqlite(?:\.xz)?|nsys\.xz)$", re.IGNORECASE)
@@ -257,8 +258,10 @@ def reports_of_ranks(folder: Path) -> tuple[Kind, list[Path]]:
 
 
 def expect(path: Path, command: str, *kinds: Kind) -> Kind:
-    """The kind of a file that a command reads; `LabError` says what does where it is none of ``kinds``, by
-    default those that declare the command.
+    """The kind of a file, if the command reads it.
+
+    ``kinds`` are those to accept, by default all that declare the command. Raises `LabError` for a file of
+    another kind, naming the commands that do read it.
     """
     kind = kind_of(path)
     kinds = kinds or able(command)
@@ -291,7 +294,11 @@ def files_of(path: Path) -> list[Path]:
 
 
 def open(path: str | Path) -> NsysReport | KinetoReport | NcuReport | MemoryHistory | PowerLog:
-    """Open a file of any kind; raises `InputError` for one that is missing, damaged or of no kind."""
+    """Open a recording, with the reader that `kind_of` its name selects; a folder of traces is one report.
+
+    Raises `InputError` for a file that is missing, damaged or of another format than its name says, and
+    `ToolError` where a tool is needed to read it (nsys for an ``.nsys-rep``) and missing.
+    """
     path = Path(path)
     kind = kind_of(path)
     if kind == "ncu":
@@ -308,14 +315,14 @@ def open(path: str | Path) -> NsysReport | KinetoReport | NcuReport | MemoryHist
 
 
 def open_launches(path: Path) -> NcuReport:
-    """Open a report of Nsight Compute."""
+    """Open a report of Nsight Compute; see `labcode.reports.ncu.report.open_report`."""
     from labcode.reports.ncu.report import open_report
 
     return open_report(path)
 
 
 def open_timeline(path: Path, command: str) -> TimelineReport:
-    """Open a capture of nsys, a trace of torch.profiler or of Perfetto, for a command that takes any."""
+    """Open a timeline (of nsys, torch.profiler or Perfetto) for a command; `LabError` for any other file."""
     return _timeline(path, expect(path, command, *TIMELINES))
 
 

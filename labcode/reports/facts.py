@@ -13,7 +13,7 @@ from labcode.show import html_facts, one_line, time_text
 
 @dataclass(frozen=True)
 class Facts:
-    """Of a format: the names of the GPUs and of the kernels in a file, and what a page says of it."""
+    """How to summarize files of a format: the names of their GPUs and kernels, and facts for a card."""
 
     gpus: Callable[[Any], Sequence[object]]
     kernels: Callable[[Any], Sequence[str]]
@@ -21,7 +21,7 @@ class Facts:
 
 
 def facts_of(kind: Kind) -> Facts:
-    """What a format declares to be said of its files."""
+    """The `Facts` of a format."""
     found: Facts = imported(str(FORMATS[kind].facts))
     return found
 

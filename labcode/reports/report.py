@@ -25,7 +25,7 @@ class TimelineReport(Protocol):
 
     @property
     def format(self) -> Literal["nsys", "kineto", "perfetto"]:
-        """Of which kind it is."""
+        """The kind of its file."""
 
     @property
     def path(self) -> Path:
@@ -36,10 +36,10 @@ class TimelineReport(Protocol):
         """What is odd about it, a line each."""
 
     def window(self) -> tuple[int, int]:
-        """The measured part."""
+        """The part to analyze, as (start, end) in ns."""
 
     def utc_origin_ns(self) -> int | None:
-        """The Unix time at 0 of its clock; None where nothing says so."""
+        """The Unix time in ns at which its clock is 0; None where it is unknown."""
 
     def kernels(self) -> pd.DataFrame:
         """Kernel executions."""
@@ -75,7 +75,7 @@ class TimelineReport(Protocol):
         """Where the profiler itself took time."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
 
     def __enter__(self) -> Self: ...
 
@@ -95,10 +95,10 @@ class CountedReport(Protocol):
 
 @runtime_checkable
 class GridsReport(Protocol):
-    """A timeline that tells the sizes of kernels' grids without making their table."""
+    """A timeline with a quick way to the sizes of its kernels' grids, without their whole table."""
 
     def grids(self) -> tuple[Ints, Ints, Ints]:
-        """Start, blocks and threads in a block of each kernel."""
+        """Of each kernel its start (ns), its blocks, and its threads per block."""
 
 
 @runtime_checkable
@@ -109,7 +109,7 @@ class SystemReport(Protocol):
         """The calls."""
 
     def osrt_begin(self) -> int | None:
-        """When the first one began."""
+        """The start of the first one in ns; None without any."""
 
 
 @runtime_checkable

@@ -113,7 +113,7 @@ def set_nodes(captures: CaptureSet, stamps: Sequence[Stamp], srcdir: Path) -> li
 
 
 def _lines(stamps: Sequence[Stamp]) -> list[nodes.Node]:
-    """One line a machine, followed by one line an experiment measured on it."""
+    """One line per machine, followed by one line per experiment measured on it."""
     lines: list[nodes.Node] = []
     for machine in dict.fromkeys(stamp.machine for stamp in stamps):
         line = nodes.paragraph(classes=["lab-stamp-machine"])
@@ -406,7 +406,7 @@ class ApiPackage(SphinxDirective):
     option_spec: ClassVar[dict[str, Any]] = {"modules": str}
 
     def run(self) -> list[nodes.Node]:
-        """One section a module."""
+        """One section per module."""
         package = self.arguments[0]
         given = self.options.get("modules", "").split()
         names = [f"{package}.{name}" for name in given] or _modules(package)

@@ -85,7 +85,7 @@ def paired_bars(
     better: Literal["lower", "higher"] = "lower",
     format: Callable[[float], str] = number,
 ) -> Figure:
-    """Two bars a label, before and after a change, with the ratio of the two (over 1 where it got better)."""
+    """Two bars per label, before and after a change, with their ratio (over 1 where it got better)."""
     one, two = _numbers(before, labels), _numbers(after, labels)
     figure, axes = bar_axes(len(labels) * 0.46 + 0.22)
     palette = current()
@@ -113,7 +113,7 @@ def shares(
     quantity: str = "share of time",
     normalize: bool = True,
 ) -> Figure:
-    """Stacked horizontal bars: one a row of the table, one segment a column; roles gives each column its
+    """Stacked horizontal bars: one per row of the table, one segment per column; roles gives each column its
     color.
 
     normalize: show shares of each row's sum; otherwise values in `unit`, with the sum at the end.

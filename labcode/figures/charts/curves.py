@@ -103,7 +103,7 @@ def time_series(
     *,
     phases: Sequence[tuple[float, float, str]] = (),
 ) -> Figure:
-    """Quantities over time (s), a panel each: name → (values, unit). phases: (start, end, name), shaded."""
+    """Quantities over time (s), one panel each: name → (values, unit). phases: (start, end, name), shaded."""
     palette = current()
     count = max(1, len(series))
     height = count * 1.25 + 0.5 + (0.2 if phases else 0.0)
@@ -137,7 +137,7 @@ def bandwidth_curve(
     *,
     l2_bytes: float | None = None,
     limit: tuple[float, str] | None = None,
-    x_label: str = "bytes moved a launch",
+    x_label: str = "bytes moved per launch",
 ) -> Figure:
     """Bandwidth (GB/s) over size (bytes); the L2 cache's size and a limit, (GB/s, name), are marked."""
     sizes = np.asarray(sizes_bytes, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""A run of many ranks in; what each did over time, a row of colored cells a rank, out as a Figure."""
+"""A run of many ranks in; what each did over time, one row of colored cells per rank, out as a Figure."""
 
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
@@ -25,7 +25,7 @@ def panels_of(run: Run) -> tuple[tuple[str, str, str], ...]:
 
 @styled
 def ranks_over_time(run: Run, *, mark: int | None = None, title: str | None = None) -> Figure:
-    """Three panels side by side, of power logs one: time on the common clock to the right, a row for each
+    """Three panels side by side (one for power logs): time on the common clock to the right, one row for each
     rank.
 
     A cell is as strong as the share of its bin in which the rank computes, only communicates, or is idle; a

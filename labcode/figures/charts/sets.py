@@ -71,7 +71,7 @@ def claims_on_two(
     names: tuple[str, str],
     told: tuple[str, str] = ("holds on both, or on neither", "turns over"),
 ) -> Figure:
-    """A row a part of the book: every claim's value on the second set by that on the first, as a dot.
+    """One row per part of the book: every claim's value on the second set by that on the first, as a dot.
 
     parts: tables with the columns ratio and turns_over; a claim that holds on one set alone is drawn as a
     diamond. Ratios beyond a factor of 30 stand at the edge. told: what dots and diamonds are, where they are

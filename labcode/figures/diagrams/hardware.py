@@ -200,7 +200,7 @@ def _frame(axes: Axes, left: float, right: float, top: float, bottom: float, wor
 def bytes_by_sector(addresses: Sequence[int], size: int) -> dict[int, int]:
     """Bytes that a warp wants of each 32-byte sector it touches, by the sector's number.
 
-    ``addresses`` are byte addresses, one a thread, aligned to ``size``; the same bytes count once.
+    ``addresses`` are byte addresses, one per thread, aligned to ``size``; the same bytes count once.
     """
     wanted: dict[int, set[int]] = defaultdict(set)
     for address in addresses:
@@ -217,9 +217,9 @@ def conflict_ways(addresses: Sequence[int]) -> int:
 
 @styled
 def sector_map(patterns: Mapping[str, Sequence[int]], size: int = 4) -> Figure:
-    """A row a pattern: the sectors of eight cache lines, filled by the share of each that the warp wants.
+    """One row per pattern: the sectors of eight cache lines, filled by the share of each that the warp wants.
 
-    ``patterns`` maps a name to byte addresses, one a thread. Addresses beyond the lines drawn count as well.
+    ``patterns`` maps a name to byte addresses, one per thread. Addresses beyond the drawn lines count, too.
     """
     palette = current()
     figure, axes = canvas(0.62 + 0.52 * len(patterns))
@@ -254,7 +254,7 @@ def sector_map(patterns: Mapping[str, Sequence[int]], size: int = 4) -> Figure:
 
 @styled
 def bank_map(patterns: Mapping[str, Sequence[int]]) -> Figure:
-    """A panel a pattern: which of the 32 banks each thread of a warp goes to, and the turns that takes."""
+    """One panel per pattern: which of the 32 banks each thread of a warp uses, and the turns it takes."""
     palette = current()
     count = len(patterns)
     side = min(1.6, (7.2 - 0.2 * count) / count)

@@ -166,7 +166,7 @@ def ring_all_reduce() -> Figure:
 
 
 def _draw_chunks(axes: Axes, x: float, y: float, counts: list[list[int]]) -> None:
-    """A row a GPU, a column a chunk; full sums are filled."""
+    """One row per GPU, one column per chunk; full sums are filled."""
     palette = current()
     for g, row in enumerate(counts):
         text(axes, x - 0.06, y + 0.14 + g * 0.3, str(g), align="right", muted=True)

@@ -8,9 +8,9 @@ each bar, and its script is more than three times as large; pyecharts and pydeck
 Altair compiles a whole specification to draw boxes that it then cannot exchange step by step; Perfetto's
 viewer is no package, but it opens what `labcode.figures.timeline.chrome_trace` writes.
 
-A canvas does not redraw 100,000 boxes many times a second without a GPU, and Bokeh's WebGL mode is slower
+A canvas does not redraw 100,000 boxes many times per second without a GPU, and Bokeh's WebGL mode is slower
 still where the GPU is emulated. So the page holds all events, but hands Bokeh those of the visible part only;
-events narrower than a pixel are drawn as one box a pixel whose opacity is the share of time they cover
+events narrower than a pixel are drawn as one box per pixel whose opacity is the share of time they cover
 (``interactive.js``). More than `MOST_EVENTS` lie in files beside the page, which it loads as it is zoomed
 (`labcode.figures.pages.tiles`).
 """

@@ -1,8 +1,8 @@
 """Events of a timeline by lane and start in; tiles out, which a page loads as it is zoomed.
 
 A tile is a part of the window with what is drawn of it. Where a part holds more than `LEAF` events, its tile
-holds those that are wide at its scale, and of the others one box a lane and bin: how many there are, how much
-of it they cover, the name of the longest; and it is split into `PARTS`. So the first tile lies in the page,
+holds those that are wide at its scale, and of the others one box per lane and bin: how many there are, how
+much of it they cover, the name of the longest; and it is split into `PARTS`. The first tile is in the page,
 and the last ones hold the events themselves. An event that reaches over the edge of a part is in both.
 """
 
@@ -59,7 +59,7 @@ class Tiles:
     _leaves: list[tuple[int, Ints]] = field(default_factory=list)
 
     def all(self) -> Iterator[dict[str, Any]]:
-        """What each tile holds, for `interactive.js`: the whole window first."""
+        """What each tile holds, for ``interactive.js``: the whole window first."""
         bins = int(np.clip(_BOXES // max(self.laid.lanes, 1), *_BINS))
         waiting = [(-1, 0.0, self.span, np.arange(len(self.laid.start)))]
         while waiting:

@@ -92,7 +92,7 @@ def nanoseconds(texts: Sequence[Any]) -> tuple[Ints, Bools]:
 
 
 def _parse(text: bytes) -> Ints:
-    """Whole numbers, one a line; fewer than there are lines when one of them is none."""
+    """Whole numbers, one per line; fewer than there are lines when one of them is none."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")

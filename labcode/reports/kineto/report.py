@@ -1,12 +1,14 @@
 """Traces of ``torch.profiler`` (Kineto) in, documented tables out.
 
 Times are integers in nanoseconds since the first event of the trace (of all ranks, on their common clock).
-Every table has its columns and dtypes also when the trace holds no such events, and a column ``rank``. What
-a capture of nsys holds, too, has the same columns as there (`labcode.reports.nsys.report`), so that an
-analysis of one works on the other.
+Every table has the same columns and dtypes even when the trace holds no such events, and every table has a
+column ``rank``. Tables that captures of nsys have, too, have the same columns as there
+(`labcode.reports.nsys.report`), so an analysis written for one works on the other::
 
     report = open_trace("run.trace.json.gz")
     report.kernels().groupby("name")["start_ns"].count()
+
+Columns are ``int64`` or ``str`` unless a method says otherwise; ``Int64`` columns may have missing values.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from labcode.ending import Closing
+from labcode.errors import InputError
 from labcode.reports.frames import frame
 from labcode.reports.kineto import tables as kineto_tables
 from labcode.reports.kineto.names import thread_name
@@ -31,10 +34,10 @@ _WHERE = ("start_ns", "end_ns", "pid", "device", "context", "stream", "correlati
 
 
 def open_trace(path: str | Path | Sequence[Path]) -> KinetoReport:
-    """Open a trace (``.json``, ``.json.gz``), a folder with one for each rank, or these files.
+    """Open a trace (``.json``, ``.json.gz``), a folder with one trace per rank, or a list of such files.
 
-    Raises `labcode.errors.InputError` for a file that is missing or no trace. One that is cut off is read as
-    far as it goes; ``warnings`` says how far that is.
+    A trace that is cut off is read up to the cut, and ``warnings`` says where that is. Raises
+    `labcode.errors.InputError` for a file that is missing or not a trace.
     """
     if isinstance(path, str | Path):
         path = Path(path)
@@ -48,11 +51,11 @@ def open_trace(path: str | Path | Sequence[Path]) -> KinetoReport:
 
 
 class KinetoReport(Shown, Closing):
-    """The traces of one run: one file, or one for each rank.
+    """The traces of one run: one file, or one per rank.
 
-    ``path`` is what was opened, ``ranks`` the numbers of the ranks that are there, ``world_size`` how many
-    there were, ``warnings`` what is odd, a line each, ``complete`` whether no file is cut off,
-    ``beside`` a trace of another run that reports compare it with.
+    ``path`` is what was opened, ``ranks`` the ranks whose traces are there, ``world_size`` how many ranks
+    the run had, ``warnings`` one line for each oddity, ``complete`` False if any file is cut off, ``beside``
+    a trace of another run to compare with.
     """
 
     format: Literal["kineto", "perfetto"] = "kineto"
@@ -73,9 +76,9 @@ class KinetoReport(Shown, Closing):
         self.warnings: tuple[str, ...] = (*found, *notes, *self._run.odd(path))
 
     def only(self, window: tuple[int, int]) -> None:
-        """From here on show what overlaps a window alone, cut off at its edges.
+        """Restrict all tables to a window (start, end) in ns: only what overlaps it, clipped to its edges.
 
-        Allocations and arrows are points of a sequence: they are shown whole.
+        Allocations and flows are kept whole, because they make sense only as complete sequences.
         """
         self._only = window
         self._tables.clear()
@@ -84,41 +87,49 @@ class KinetoReport(Shown, Closing):
         return f"KinetoReport({str(self.path)!r}, ranks {self.ranks})"
 
     def close(self) -> None:
-        """Nothing is open; here so that reports of all tools are used alike."""
+        """Do nothing, because no file stays open; every kind of report has this method."""
 
     # ---- what ran on the GPU
 
     def kernels(self) -> pd.DataFrame:
-        """Kernel executions, in the order of the file.
+        """Kernel executions, in file order.
 
-        start_ns, end_ns; rank; pid (of the rank's process); device (the GPU's number, of its own for each
-        rank's GPU where ranks number theirs alike); context, stream, correlation (joins with `api` within a
-        pid); name, short_name; grid_x … block_z; registers_per_thread; shared_bytes (static and dynamic);
-        graph_node (Int64); external_id (Int64: of the operator that launched it); blocks_per_sm,
-        warps_per_sm, occupancy_pct (float64, Kineto's estimate); collective, message_type (texts, ''
-        without), message_in, message_out, group_size (Int64), process_group, of collectives.
+        start_ns, end_ns; rank; pid (the rank's process); device (GPU number; renumbered where several ranks
+        use the same number for different GPUs); context, stream, correlation (joins with `api` within a pid);
+        name, short_name; grid_x … block_z; registers_per_thread; shared_bytes (static plus dynamic, per
+        block); graph_node (Int64); external_id (Int64: the operator that launched it); blocks_per_sm,
+        warps_per_sm, occupancy_pct (float64: Kineto's estimates); and of collectives: collective,
+        message_type, process_group ('' for other kernels), message_in, message_out, group_size (Int64).
         """
         return self._table("kernels", kineto_tables.kernels)
 
     def memcpys(self) -> pd.DataFrame:
-        """Copies: as `kernels` up to correlation; bytes; copy_kind ('H2D', 'D2H', …), src_kind, dst_kind
-        ('pageable', 'pinned', 'device', …); raw_name (as Kineto writes it); graph_node, external_id (Int64).
+        """Copies, in file order.
+
+        Columns as in `kernels` up to correlation, and rank; bytes; copy_kind ('H2D', 'D2H', …); src_kind,
+        dst_kind ('pageable', 'pinned', 'device', …); raw_name (as Kineto writes it); graph_node, external_id
+        (Int64).
         """
         return self._table("memcpys", kineto_tables.memcpys)
 
     def memsets(self) -> pd.DataFrame:
-        """Memsets: as `kernels` up to correlation; bytes; value (always 0: a trace does not hold it);
-        mem_kind; raw_name; graph_node, external_id (Int64).
+        """Memsets, in file order.
+
+        Columns as in `kernels` up to correlation, and rank; bytes; value (always 0, because a trace does not
+        hold it); mem_kind; raw_name; graph_node, external_id (Int64).
         """
         return self._table("memsets", kineto_tables.memsets)
 
     def graph_launches(self) -> pd.DataFrame:
-        """Whole CUDA graphs: none, for Kineto traces the kernels inside. Columns as of nsys' captures."""
+        """Launches of whole CUDA graphs: always empty, because Kineto records the kernels inside.
+
+        Columns as in `labcode.reports.nsys.report.NsysReport.graph_launches`.
+        """
         columns = ("start_ns", "end_ns", "pid", "device", "context", "stream", "correlation", "graph_id")
         return frame(**{column: np.empty(0, np.int64) for column in columns})
 
     def gpu_ops(self) -> pd.DataFrame:
-        """Kernels, copies and memsets by start time.
+        """Kernels, copies and memsets, sorted by start time.
 
         kind ('kernel', 'memcpy', 'memset'); name; start_ns … correlation as in `kernels`; bytes (Int64);
         short_name; graph_node, external_id (Int64); rank.
@@ -143,22 +154,25 @@ class KinetoReport(Shown, Closing):
         return self._tables["gpu_ops"]
 
     def synchronizations(self) -> pd.DataFrame:
-        """Waits as CUPTI recorded them; columns as of `kernels` up to correlation, and sync_type."""
+        """Waits as CUPTI recorded them, in file order.
+
+        Columns as in `kernels` up to correlation, and rank; sync_type; external_id (Int64).
+        """
         return self._table("synchronizations", kineto_tables.synchronizations)
 
     def gpu_annotations(self) -> pd.DataFrame:
-        """Annotations where their work ran on the GPU: start_ns, end_ns, rank, pid, device, stream, name,
-        external_id (Int64: of the annotation on the CPU).
+        """Annotations on the GPU's time line, each from its first to its last operation.
 
-        From the first to the last operation. Kineto writes them wider by one unit of its clock (nanoseconds,
-        in older traces microseconds) on each side, so that viewers draw them around; that is taken back.
+        start_ns, end_ns, rank, pid, device, stream, name, external_id (Int64: the annotation on the CPU).
+        Kineto widens each by one tick of its clock (a nanosecond, in older traces a microsecond) on either
+        side, so that viewers draw it around its operations; here that is undone.
         """
         return self._table("gpu_annotations", kineto_tables.gpu_annotations)
 
     # ---- what ran on the CPU
 
     def api(self) -> pd.DataFrame:
-        """Calls of the CUDA runtime and driver, in the order of the file.
+        """Calls of the CUDA runtime and driver, in file order.
 
         start_ns, end_ns, rank, pid, tid, correlation, name, raw_name (the same), event_class ('runtime',
         'driver'), return_value (always 0: a trace does not hold it), external_id (Int64).
@@ -166,7 +180,7 @@ class KinetoReport(Shown, Closing):
         return self._table("api", kineto_tables.api)
 
     def ops(self) -> pd.DataFrame:
-        """Operators (``cpu_op``), in the order of the file.
+        """Operators (``cpu_op``), in file order.
 
         start_ns, end_ns, rank, pid, tid, name; external_id (Int64: joins with kernels and calls), sequence
         (Int64: joins a backward operator with its forward one), fwd_thread (Int64); input_dims, input_types,
@@ -176,16 +190,17 @@ class KinetoReport(Shown, Closing):
         return self._table("ops", kineto_tables.ops)
 
     def annotations(self) -> pd.DataFrame:
-        """What the program marked (``record_function``, the profiler's steps, the optimizer's):
+        """Ranges marked by ``record_function``, by the profiler's steps and by optimizers.
+
         start_ns, end_ns, rank, pid, tid, name, external_id (Int64).
         """
         return self._table("annotations", kineto_tables.marks)
 
     def nvtx(self) -> pd.DataFrame:
-        """The annotations as ranges, with the columns that nsys' captures have: start_ns, end_ns (Int64),
-        pid, tid, end_tid, domain (''), name, event_type ('push_pop'), color (missing); rank.
+        """The `annotations`, with the columns of NVTX ranges in captures of nsys.
 
-        In a trace without GPU operations, operators count as ranges, too: it has nothing else to show.
+        start_ns, end_ns (Int64), pid, tid, end_tid, domain (always ''), name, event_type (always 'push_pop'),
+        color (always missing), rank. In a trace without GPU operations, operators are included as ranges.
         """
         marks = self.annotations()
         if not len(self.gpu_ops()):
@@ -198,7 +213,7 @@ class KinetoReport(Shown, Closing):
         return table[[*columns, "rank"]].astype(dict.fromkeys(words, "str"))
 
     def python_functions(self) -> pd.DataFrame:
-        """Calls of Python functions (``with_stack=True``), in the order of the file.
+        """Calls of Python functions (recorded by ``with_stack=True``), in file order.
 
         start_ns, end_ns, rank, pid, tid, name (``file.py(12): function``, ``<built-in …>``, ``nn.Module:
         Linear_0``); python_id, python_parent (Int64: the caller's python_id), python_module (Int64).
@@ -206,32 +221,35 @@ class KinetoReport(Shown, Closing):
         return self._table("python_functions", kineto_tables.python_functions)
 
     def memory(self) -> pd.DataFrame:
-        """Allocations and frees (``profile_memory=True``), by time.
+        """Allocations and frees (recorded by ``profile_memory=True``), sorted by time.
 
-        start_ns, rank, pid, tid; bytes (negative: a free), allocated_bytes, reserved_bytes (Int64: in all,
-        afterwards), address, device_type ('cpu', 'cuda', …), device (-1: the host).
+        start_ns, rank, pid, tid; bytes (negative for a free); allocated_bytes, reserved_bytes (Int64: the
+        totals afterwards); address; device_type ('cpu', 'cuda', …); device (-1 for the host).
         """
         return self._table("memory", kineto_tables.memory)
 
     def overheads(self) -> pd.DataFrame:
-        """What the profiler itself took: start_ns, end_ns, rank, pid, tid, name."""
+        """Time that the profiler itself took: start_ns, end_ns, rank, pid, tid, name."""
         return self._table("overheads", kineto_tables.overheads)
 
     def profiler_overhead(self) -> pd.DataFrame:
-        """`overheads`, as nsys' captures call them: start_ns, end_ns, rank, pid, tid, name."""
+        """The same as `overheads`, under the name that captures of nsys use."""
         return self.overheads()
 
     def flows(self) -> pd.DataFrame:
-        """Ends of arrows: start_ns, rank, pid, tid (of the GPU: device and stream), flow (its id), phase ('s'
-        or 'f'), category ('ac2g': from call to kernel, 'fwdbwd').
+        """The ends of flow arrows: start_ns, rank, pid, tid, flow, phase, category.
+
+        pid and tid are device and stream where the end lies on a GPU; flow is the arrow's id; phase is 's'
+        (start) or 'f' (finish); category is 'ac2g' (from call to kernel) or 'fwdbwd'.
         """
         return self._table("flows", kineto_tables.flows)
 
     # ---- what it ran on
 
     def gpus(self) -> pd.DataFrame:
-        """The GPUs (``deviceProperties``) that anything ran on, or all where nothing ran: device, rank, name,
-        sm_count, memory_bytes, compute_capability (texts such as '9.0').
+        """The GPUs (``deviceProperties``) that were used, or all of them where none was.
+
+        device, rank, name, sm_count, memory_bytes, compute_capability ('9.0').
         """
         rows = []
         for one in self._run.ranks:
@@ -252,7 +270,7 @@ class KinetoReport(Shown, Closing):
         return table.sort_values(["device", "rank"], ignore_index=True)
 
     def threads(self) -> pd.DataFrame:
-        """The CPU threads that the trace names: pid, tid, name (as the program named it), rank."""
+        """The CPU threads that have a name in the trace: pid, tid, name, rank."""
         rows = [
             (pid + self._run.pid_shift[one.rank], tid, thread_name(name), one.rank)
             for one in self._run.ranks
@@ -263,8 +281,9 @@ class KinetoReport(Shown, Closing):
         return pd.DataFrame(rows, columns=list(types)).astype(types)
 
     def distributed(self) -> pd.DataFrame:
-        """Who took part (``distributedInfo``): rank, world_size, backend, path of the file, events read,
-        complete (False: cut off).
+        """The ranks that were read (``distributedInfo``), one row each.
+
+        rank, world_size, backend, file (its name), events (how many were read), complete (False if cut off).
         """
         rows = []
         for one in self._run.ranks:
@@ -275,19 +294,24 @@ class KinetoReport(Shown, Closing):
         return pd.DataFrame(rows, columns=["rank", "world_size", "backend", "file", "events", "complete"])
 
     def metadata(self, rank: int | None = None) -> Mapping[str, Any]:
-        """What stands beside the events in a rank's file (of the first one by default)."""
+        """The members beside the events in a rank's file, by default the first; `InputError` without one."""
         number = self.ranks[0] if rank is None else rank
-        return next(one.metadata for one in self._run.ranks if one.rank == number)
+        for one in self._run.ranks:
+            if one.rank == number:
+                return one.metadata
+        there = ", ".join(map(str, self.ranks))
+        raise InputError(f"{self.path}: no trace of rank {number}; it has those of {there}")
 
     def utc_origin_ns(self) -> int | None:
-        """When the trace's clock showed 0, in ns of Unix time; None where a rank's file does not say so."""
+        """The Unix time in ns at which the trace's clock is 0; None where a rank's file does not say."""
         return self.origin_ns if all(one.base_ns for one in self._run.ranks) else None
 
     def window(self) -> tuple[int, int]:
-        """(start, end) of the measured part: the annotations `MEASURED`, else from first to last event.
+        """The part to analyze, as (start, end) in ns.
 
-        Python's functions do not count: those that were entered before the profiler began are open. Where
-        the report shows a window alone (`only`), it is that.
+        That is the window given to `only`, else from the first to the last of the annotations named
+        ``lab:measured``, else from the first to the last event. Python functions are left out, because some
+        were entered before the profiler began.
         """
         if self._only is not None:
             return self._only

@@ -1,7 +1,7 @@
 """Histories of PyTorch's GPU allocator (``.memory.json``, ``.memory.json.xz``) in, tables out.
 
-They are made of memory snapshots at capture time, or by `labcode scrub`: a snapshot itself is a pickle, which
-would run code. Times are microseconds since the first event; an address is a number that stands for one.
+A capture, or `labcode scrub`, makes them from memory snapshots, which are pickles: loading one could run
+code. Times are microseconds since the first event; addresses are replaced by arbitrary numbers.
 """
 
 from collections.abc import Sequence
@@ -62,10 +62,11 @@ class _Head(msgspec.Struct, frozen=True):
 class MemoryHistory(Shown):
     """What the allocator did.
 
-    ``events`` in the order of the file: t_us, action (PyTorch's word), addr, size (bytes), stream, stack (a
-    number into ``stacks``); ``live_before``: addr, size, stream, stack of what was in use before; ``stacks``:
-    frames of the innermost first, as texts ``file:line function``; ``segments`` as they are in the file;
-    ``torch`` the version that recorded; ``warnings`` what is odd, a line each.
+    ``events``, in file order: t_us, action (PyTorch's word for it), addr, size (bytes), stream, stack (an
+    index into ``stacks``). ``live_before``, what was in use before the first event: addr, size, stream,
+    stack. ``stacks``: each a tuple of texts ``file:line function``, innermost frame first. ``segments`` are
+    as in the file, ``torch`` is the version of PyTorch that recorded it, ``warnings`` has one line for each
+    oddity.
     """
 
     path: Path
@@ -78,7 +79,7 @@ class MemoryHistory(Shown):
 
 
 def open_history(path: str | Path) -> MemoryHistory:
-    """Read a history. Raises `InputError` for a file that is missing, damaged, none, or of a newer schema."""
+    """Open a history; `InputError` for a file that is missing, damaged, not one, or of a newer schema."""
     path = Path(path)
     text = _text(path)
     head = decoded(text, _Head, path, "a memory history", how=_HOW)

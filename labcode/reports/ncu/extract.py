@@ -1,7 +1,7 @@
-"""A program of its own: ``python ncu_extract.py REPORT.ncu-rep OUT.json`` puts a report's content into JSON.
+"""A program of its own: ``python extract.py REPORT.ncu-rep OUT.json`` writes a report's content as JSON.
 
-It calls NVIDIA's package ``ncu-report``, whose native part can crash on a damaged report; run apart, that
-ends this process and not the one that asked. Every number stays exactly what the package gives.
+It calls NVIDIA's package ``ncu-report``, whose native part can crash on a damaged report; a crash then ends
+only this process. Every number is written exactly as the package returns it.
 """
 
 import importlib.util

@@ -23,8 +23,9 @@ class Reading:
 
 @dataclass(frozen=True)
 class Section:
-    """A section of a launch: its identifier, title, place, the metrics of its header (name, label and
-    unit as this section shows them, by name) and of its body (names).
+    """A section of a launch: its identifier, its title, its place among the sections, and its metrics.
+
+    ``header`` has (name, label, unit) of each metric in its table, ``body`` the names of the others.
     """
 
     id: str
@@ -36,8 +37,11 @@ class Section:
 
 @dataclass(frozen=True)
 class RuleResult:
-    """What one of NVIDIA's rules said: its texts, its estimate in percent ('local': of the hardware's
-    efficiency, 'global': of the launch's time; '' where it gives none), and the metrics it points to."""
+    """What one of NVIDIA's rules said: its texts, its estimated speedup, and the metrics it points to.
+
+    ``speedup_pct`` is in percent (nan without an estimate); ``speedup_kind`` is 'local' (of the efficiency of
+    the hardware that the rule is about), 'global' (of the launch's time) or ''.
+    """
 
     rule: str
     name: str
@@ -52,8 +56,11 @@ class RuleResult:
 
 @dataclass(frozen=True, eq=False)
 class Launch:
-    """One profiled launch. ``instances`` holds, for metrics with several values, keys and values: instruction
-    addresses, opcodes, or the x of a curve. ``code`` is a table of instructions (`NcuReport.source`).
+    """One profiled launch.
+
+    ``readings`` has its metrics by ncu's names. ``instances`` has the keys and values of metrics with several
+    values; keys are addresses of instructions, opcodes, or x coordinates of a curve. ``code`` has the columns
+    of its instructions, which `labcode.reports.ncu.report.NcuReport.source` makes a table of.
     """
 
     format: ClassVar[Literal["ncu"]] = "ncu"
@@ -71,11 +78,11 @@ class Launch:
     path: Path
 
     def has(self, meaning: str) -> bool:
-        """Whether the report holds a metric of this meaning (a key of `ncu_names.METRICS`)."""
+        """Whether the launch has a metric of this meaning (a key of `labcode.reports.ncu.names.METRICS`)."""
         return self._find(meaning) is not None
 
     def number(self, meaning: str) -> float:
-        """The value of a meaning; `InputError` names the section and the flag that collect it."""
+        """The metric of this meaning; where it is missing, `InputError` names the flag that collects it."""
         found = self._find(meaning)
         if found is None:
             known = METRICS[meaning]
@@ -86,12 +93,12 @@ class Launch:
         return found
 
     def number_or(self, meaning: str, default: float = float("nan")) -> float:
-        """The value of a meaning, or ``default``."""
+        """The metric of this meaning, or ``default`` where it is missing."""
         found = self._find(meaning)
         return default if found is None else found
 
     def metric(self, name: str) -> float:
-        """The value of a metric by ncu's own name; `LabError` where the report has no number of that name."""
+        """A metric by ncu's own name; `LabError` where the launch has no number of that name."""
         reading = self.readings.get(name)
         if reading is None or not isinstance(reading.value, int | float):
             raise LabError(
@@ -101,7 +108,7 @@ class Launch:
         return float(reading.value)
 
     def device(self) -> dict[str, Value]:
-        """The device's attributes, without their prefix: ``multiprocessor_count``, ``display_name``, …"""
+        """The GPU's attributes without ncu's prefix: ``multiprocessor_count``, ``display_name``, …"""
         prefix = "device__attribute_"
         return {k.removeprefix(prefix): r.value for k, r in self.readings.items() if k.startswith(prefix)}
 
@@ -113,23 +120,23 @@ class Launch:
         return (int(major), int(minor)) if isinstance(major, int) and isinstance(minor, int) else (0, 0)
 
     def whole(self, name: str) -> int:
-        """A whole number by ncu's own name; 0 where there is none."""
+        """A metric by ncu's own name as an ``int``; 0 where the launch has no such number."""
         reading = self.readings.get(name)
         return int(reading.value) if reading and isinstance(reading.value, int | float) else 0
 
     @property
     def grid(self) -> tuple[int, int, int]:
-        """Blocks in x, y and z."""
+        """Blocks of the grid in x, y and z."""
         return tuple(self.whole(f"launch__grid_dim_{axis}") for axis in "xyz")  # type: ignore[return-value]
 
     @property
     def block(self) -> tuple[int, int, int]:
-        """Threads of a block in x, y and z."""
+        """Threads per block in x, y and z."""
         return tuple(self.whole(f"launch__block_dim_{axis}") for axis in "xyz")  # type: ignore[return-value]
 
     @property
     def cluster(self) -> tuple[int, int, int]:
-        """Blocks of a cluster in x, y and z; zeros where there is no cluster."""
+        """Blocks per cluster in x, y and z; zeros where there is no cluster."""
         return tuple(self.whole(f"launch__cluster_dim_{axis}") for axis in "xyz")  # type: ignore[return-value]
 
     def _find(self, meaning: str) -> float | None:
@@ -145,7 +152,7 @@ _SPEEDUPS = {0: "", 1: "local", 2: "global"}
 
 
 def launch_of(number: int, raw: Mapping[str, object], pid: int, path: Path) -> Launch:
-    """A launch from what `ncu_extract` read of it; ``pid`` is its process."""
+    """A launch from what `labcode.reports.ncu.extract` read of it; ``pid`` is its process."""
     metrics: Mapping[str, Sequence[object]] = raw["metrics"]  # type: ignore[assignment]
     instances: Mapping[str, Sequence[Sequence[Value]]] = raw["instances"]  # type: ignore[assignment]
     return Launch(

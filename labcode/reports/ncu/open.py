@@ -1,11 +1,12 @@
 """Opens an ``.ncu-rep``: a path in, its checked content out, or one line that says what is wrong.
 
-The file's frame is checked here (`ncu_wire`), because NVIDIA's reader leaves out what it cannot parse without
-a word; its content is read by a process of its own (`ncu_extract`), because a damaged program inside a report
-can crash that reader. What was read is kept in the user's cache, keyed by the file's SHA-256.
+The file's frame is checked here (with `labcode.reports.ncu.wire`), because NVIDIA's reader silently skips
+what it cannot parse. The content is read in a separate process (`labcode.reports.ncu.extract`), because a
+damaged program inside a report can crash that reader. The result is kept in the user's cache, keyed by the
+file's SHA-256.
 
-The reader, the package ``ncu-report``, is NVIDIA's, under NVIDIA's own license: who wants it installs it (the
-extra ``ncu``), and it is called through its documented interface; nothing of it lies in this repository.
+The reader, the package ``ncu-report``, is NVIDIA's, under its own license. The extra ``ncu`` installs it; it
+is called through its documented interface, and no part of it is in this repository.
 """
 
 import json

@@ -1,12 +1,12 @@
-"""Nsight Compute reports: a path in, documented tables out.
+"""Nsight Compute reports: a path in, documented tables out::
 
     report = open_report("capture.ncu-rep")
     report.launches()[["id", "kernel", "duration_ns"]]
     report.list[0].number("dram_pct")
 
-Values are exactly those of the report, in its base units (ns, byte, hz, %);
-`labcode.analysis.stats.ncu_pages` scales and rounds them as ``ncu`` prints them. Reading takes neither a GPU
-nor a toolkit.
+Values are exactly those in the report, in its base units (ns, byte, hz, %);
+`labcode.analysis.stats.ncu_pages` scales and rounds them as ``ncu`` prints them. Reading needs neither a GPU
+nor the CUDA toolkit, only NVIDIA's package ``ncu-report`` (the extra ``ncu``).
 """
 
 from __future__ import annotations
@@ -49,9 +49,11 @@ LAUNCH_COLUMNS = {
 
 
 class NcuReport(Shown, Closing):
-    """An opened report: ``list`` has its launches in order; ``product_version`` is that of the ncu which
-    wrote it, ``command`` its command line (without folders), ``files`` the source files it carries,
-    ``warnings`` what there is to know before trusting it.
+    """An opened report.
+
+    ``list`` has its launches in order, ``product_version`` is the version of the ncu that wrote it,
+    ``command`` its command line (without folders), ``files`` maps the names of the source files that it
+    carries to their texts, ``warnings`` has one line for each reason to distrust it.
     """
 
     def __init__(
@@ -67,13 +69,19 @@ class NcuReport(Shown, Closing):
 
     @property
     def clock_control(self) -> str:
-        """What ``--clock-control`` said: 'none' leaves the clocks as they are; ncu's default is 'base'."""
+        """The value of ``--clock-control``: 'none' leaves the clocks alone, 'base' is ncu's default.
+
+        It is '' where the report does not hold ncu's command line.
+        """
         found = re.search(r"--clock-control[= ](\S+)", self.command)
         return found.group(1) if found else "base" if self.command else ""
 
     def select(self, kernel: str | None = None, launch: int | None = None) -> NcuReport:
-        """The same report with only the launches whose name matches the expression ``kernel`` (function or
-        demangled name), or with the id ``launch``; `LabError` lists what there is when none does."""
+        """The same report with only some of its launches.
+
+        ``kernel`` is a regular expression that the function's name or demangled name has to match, ``launch``
+        an id. Raises `LabError`, which lists what there is, if nothing matches.
+        """
         chosen = self.list
         if kernel is not None:
             try:
@@ -96,7 +104,7 @@ class NcuReport(Shown, Closing):
         return NcuReport(self.path, chosen, self.extract, self.warnings)
 
     def launches(self) -> pd.DataFrame:
-        """A row for each launch with the columns `LAUNCH_COLUMNS`."""
+        """One row per launch, with the columns and dtypes of `LAUNCH_COLUMNS`."""
         rows = [
             (
                 one.id,
@@ -122,7 +130,10 @@ class NcuReport(Shown, Closing):
         return pd.DataFrame(rows, columns=list(LAUNCH_COLUMNS)).astype(LAUNCH_COLUMNS)
 
     def metrics(self) -> pd.DataFrame:
-        """Every metric: launch, name, label, unit, value (float64; NaN for texts), text (exact, or '')."""
+        """One row per launch and metric.
+
+        launch, name, label, unit, value (float64; nan for texts), text (the exact value, '' without one).
+        """
         rows = [
             (
                 one.id,
@@ -146,8 +157,11 @@ class NcuReport(Shown, Closing):
         return pd.DataFrame(rows, columns=list(columns)).astype(columns)
 
     def rules(self) -> pd.DataFrame:
-        """NVIDIA's rules: launch, kernel, rule, name, section, kind, speedup_pct (NaN where none is given),
-        speedup_kind ('local', 'global', ''), title, message, focus (metric = value, …)."""
+        """What NVIDIA's rules say, one row per launch and rule.
+
+        launch, kernel, rule, name, section, kind ('OK', 'OPT', 'WRN', 'ERR', ''), speedup_pct (nan where none
+        is given), speedup_kind ('local', 'global', ''), title, message, focus ('metric = value, …').
+        """
         rows = [
             (
                 one.id,
@@ -172,11 +186,12 @@ class NcuReport(Shown, Closing):
         )
 
     def source(self, launch: int) -> pd.DataFrame:
-        """The instructions of a launch: address, offset, sass, ptx, file, line, and a column for each
-        metric with values by instruction (0 where an instruction has none): executed, thread_executed,
-        samples, samples_not_issued, one ``stall_*`` for each warp state, sectors, sectors_ideal, ….
+        """The instructions of a launch, one row each.
 
-        Raises `InputError` when the report holds no code (collected with ``--import-sass no``).
+        address, offset (from the first one, in bytes), sass, ptx, file, line, and one column per metric that
+        has values for instructions (0 for an instruction without): executed, thread_executed, samples,
+        samples_not_issued, one ``stall_*`` per warp state, sectors, sectors_ideal, …. Raises `LabError` where
+        there is no such launch, and `InputError` where the report holds no code (``--import-sass no``).
         """
         one = self.select(launch=launch).list[0]
         addresses = np.array(one.code.get("address", ()), dtype=np.int64)
@@ -224,10 +239,11 @@ def _column(name: str) -> str:
 
 
 def open_report(path: str | Path) -> NcuReport:
-    """Open ``.ncu-rep`` or ``.ncu-rep.xz``.
+    """Open an ``.ncu-rep`` or ``.ncu-rep.xz``.
 
-    Raises `labcode.errors.InputError` for a file that is missing, empty, truncated, damaged, not Nsight
-    Compute's, of a newer format, or without a single launch.
+    Raises `labcode.errors.InputError` for a file that is missing, empty, truncated, damaged, not from Nsight
+    Compute, of a newer format, or without any launch, and `labcode.errors.ToolError` where the package
+    ``ncu-report`` is missing or fails.
     """
     extract = open_extract(Path(path))
     launches = tuple(

@@ -1,10 +1,14 @@
 """Nsight Systems captures: a path in, documented tables out.
 
-Times are integers in nanoseconds since the capture began. Every table has its columns and dtypes also when
-the capture holds no such events. Texts are ``str``, numbers ``int64``, numbers that may be missing ``Int64``.
+Times are integers in nanoseconds since the capture began. Every table has the same columns and dtypes even
+when the capture holds no such events: texts are ``str``, numbers ``int64``, numbers that may be missing
+``Int64``, True and False ``bool``. Reading a table raises `labcode.errors.InputError` where the file turns
+out to be damaged::
 
     report = open_report("capture.sqlite")
     report.kernels().groupby("name")["start_ns"].count()
+
+Each method names the table of the export that it reads, and the option of nsys that records it.
 """
 
 from __future__ import annotations
@@ -52,19 +56,19 @@ _GRID = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 
 
 def open_report(path: str | Path) -> NsysReport:
-    """Open an nsys export (``.sqlite``, ``.sqlite.xz``) or report (``.nsys-rep``, which nsys exports first).
+    """Open an export (``.sqlite``, ``.sqlite.xz``, ``.nsys.xz``) or ``.nsys-rep``, which nsys exports first.
 
-    Raises `labcode.errors.InputError` for a file that is missing, truncated, damaged, not nsys' or of a
-    schema that cannot be read; `labcode.errors.ToolError` when an ``.nsys-rep`` cannot be exported here.
+    Raises `labcode.errors.InputError` for a file that is missing, truncated, damaged, not from nsys or of a
+    schema that cannot be read, and `labcode.errors.ToolError` if an ``.nsys-rep`` cannot be exported here.
     """
     return NsysReport(Source(open_export(Path(path))))
 
 
 class NsysReport(Shown, Closing):
-    """One open capture. Use it as a context manager, or let it go: it holds no lock on the file.
+    """One open capture. It holds no lock on its file, so closing it, or using ``with``, is optional.
 
     ``path`` is the file that was opened, ``schema`` the version of its export schema, ``product_version``
-    that of the nsys which wrote it.
+    the version of the nsys that wrote it.
     """
 
     format: Literal["nsys"] = "nsys"
@@ -84,19 +88,19 @@ class NsysReport(Shown, Closing):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is odd about the file, a line each: its version; columns missing in tables read so far."""
+        """One line for each oddity of the file: its version, columns missing in the tables read so far."""
         return self.source.warnings
 
     # ---- what ran on the GPU
 
     def kernels(self) -> pd.DataFrame:
-        """Kernel executions (``CUPTI_ACTIVITY_KIND_KERNEL``), in the order of the export.
+        """Kernel executions (``CUPTI_ACTIVITY_KIND_KERNEL``), in file order.
 
-        start_ns, end_ns; pid; device (the GPU's number, over all processes); context, stream (unique with pid
-        and device only); correlation (joins with `api` within a pid); name (demangled, with template
-        arguments), short_name; grid_x … block_z; registers_per_thread; static_shared_bytes,
-        dynamic_shared_bytes (per block); graph_node (Int64: the node of the CUDA graph it was launched by,
-        missing outside graphs).
+        start_ns, end_ns; pid; device (GPU number, the same for all processes); context, stream (unique only
+        together with pid and device); correlation (joins with `api` within a pid); name (demangled, with
+        template arguments), short_name; grid_x … block_z; registers_per_thread; static_shared_bytes,
+        dynamic_shared_bytes (per block); graph_node (Int64: the CUDA graph node that launched it, missing
+        outside graphs).
         """
         more = ("demangledName", "shortName", *_GRID, "registersPerThread", "staticSharedMemory")
         raw = self.source.ints(schema.KERNEL, (*_FRAME, *more, "dynamicSharedMemory", "graphNodeId"))
@@ -113,11 +117,11 @@ class NsysReport(Shown, Closing):
         )
 
     def grids(self) -> tuple[Ints, Ints, Ints]:
-        """Of each of `kernels` its start, its blocks and the threads in a block."""
+        """Three arrays with one value per kernel: its start in ns, its blocks, its threads per block."""
         return self.source.taken("grids", lambda: _grids(self.source.ints(schema.KERNEL, ("start", *_GRID))))
 
     def memcpys(self) -> pd.DataFrame:
-        """Copies (``CUPTI_ACTIVITY_KIND_MEMCPY``).
+        """Copies (``CUPTI_ACTIVITY_KIND_MEMCPY``), in file order.
 
         start_ns, end_ns, pid, device, context, stream, correlation as in `kernels`; bytes; copy_kind ('H2D',
         'D2H', 'D2D', 'H2H', 'P2P', 'managed H2D', …); src_kind, dst_kind ('pageable', 'pinned', 'device',
@@ -134,7 +138,7 @@ class NsysReport(Shown, Closing):
         )
 
     def memsets(self) -> pd.DataFrame:
-        """Memsets (``CUPTI_ACTIVITY_KIND_MEMSET``).
+        """Memsets (``CUPTI_ACTIVITY_KIND_MEMSET``), in file order.
 
         start_ns, end_ns, pid, device, context, stream, correlation as in `kernels`; bytes; value; mem_kind
         ('device', 'managed', …); graph_node (Int64).
@@ -149,16 +153,16 @@ class NsysReport(Shown, Closing):
         )
 
     def graph_launches(self) -> pd.DataFrame:
-        """Whole CUDA graphs (``CUPTI_ACTIVITY_KIND_GRAPH_TRACE``, schema 3.11 on), as traced by default.
+        """Launches of whole CUDA graphs (``CUPTI_ACTIVITY_KIND_GRAPH_TRACE``, from schema 3.11).
 
         start_ns, end_ns, pid, device, context, stream, correlation as in `kernels`; graph_id. The kernels
-        inside are in `kernels` only when the capture was made with ``--cuda-graph-trace=node``.
+        inside appear in `kernels` only if the capture was made with ``--cuda-graph-trace=node``.
         """
         raw = self.source.ints(schema.GRAPH, (*_FRAME, "graphId"))
         return _frame(**self._where(raw), graph_id=raw["graphId"].values)
 
     def gpu_ops(self) -> pd.DataFrame:
-        """Everything that occupied a GPU: kernels, copies, memsets and whole-graph launches, by start time.
+        """Everything that occupied a GPU: kernels, copies, memsets and whole graphs, sorted by start time.
 
         kind ('kernel', 'memcpy', 'memset', 'graph'); name (of the kernel; 'memcpy H2D'; 'memset'; 'graph 3');
         start_ns, end_ns, pid, device, context, stream, correlation as in `kernels`; bytes (Int64: copies and
@@ -204,16 +208,17 @@ class NsysReport(Shown, Closing):
         )
 
     def synchronizations(self) -> pd.DataFrame:
-        """Waits for the GPU as CUPTI saw them (``CUPTI_ACTIVITY_KIND_SYNCHRONIZATION``).
+        """Waits for the GPU as CUPTI recorded them (``CUPTI_ACTIVITY_KIND_SYNCHRONIZATION``).
 
         start_ns, end_ns, pid, device, context, stream, correlation as in `kernels`; sync_type ('event',
-        'stream wait event', 'stream', 'context'). Context-wide waits name a stream that does not exist.
+        'stream wait event', 'stream', 'context'). Waits for a whole context name a stream that does not
+        exist.
         """
         raw = self.source.ints(schema.SYNC, (*_FRAME, "syncType"))
         return _frame(**self._where(raw), sync_type=named(raw["syncType"].values, schema.SYNC_TYPES))
 
     def memory_usage(self) -> pd.DataFrame:
-        """Memory that CUDA handed out and took back (``CUDA_GPU_MEMORY_USAGE_EVENTS``), by time.
+        """Allocations and frees by CUDA (``CUDA_GPU_MEMORY_USAGE_EVENTS``), sorted by time.
 
         Recorded with ``--cuda-memory-usage=true``. time_ns, pid, device, context, correlation as in
         `kernels`; operation ('allocation', 'deallocation'); mem_kind ('device', 'pinned', 'managed', …);
@@ -237,7 +242,7 @@ class NsysReport(Shown, Closing):
         return table.iloc[order].reset_index(drop=True)
 
     def kernel_spans(self) -> dict[int, tuple[Ints, Ints]]:
-        """Starts and ends of the kernels and whole graphs of each GPU, by its number; in no order."""
+        """By GPU number: the starts and ends, in ns, of its kernels and whole graphs, in no order."""
         parts: dict[int, list[tuple[Ints, Ints]]] = {}
         for table in (schema.KERNEL, schema.GRAPH):
             raw = self.source.ints(table, ("start", "end", "globalPid", "deviceId"))
@@ -251,7 +256,7 @@ class NsysReport(Shown, Closing):
         }
 
     def only(self, window: tuple[int, int]) -> None:
-        """Hold nothing but what overlaps a window, cut off at its edges."""
+        """Restrict all tables to a window (start, end) in ns: only what overlaps it, clipped to its edges."""
         self.source.only(window)
 
     def has_counters(self) -> bool:
@@ -259,7 +264,7 @@ class NsysReport(Shown, Closing):
         return self.source.has_rows(schema.COUNTERS)
 
     def counters(self) -> list[Counter]:
-        """The GPU's own counters over time (``GPU_METRICS``; ``--gpu-metrics-devices``), as series."""
+        """The GPU's own counters over time (``GPU_METRICS``; ``--gpu-metrics-devices``), one series each."""
         if not self.has_counters():
             return []
         from labcode.reports.nsys.counters import read_counters
@@ -267,9 +272,9 @@ class NsysReport(Shown, Closing):
         return read_counters(self.source)
 
     def gpu_metrics(self) -> pd.DataFrame:
-        """The samples of `counters`, by GPU, metric and time: time_ns, device, metric (with unit), value.
+        """The samples of `counters`, sorted by GPU, metric and time.
 
-        A sample tells of the time until the next one.
+        time_ns, device, metric (with its unit), value. A sample holds until the next one.
         """
         found = self.counters()
         none: list[Ints] = [np.empty(0, np.int64)]
@@ -284,15 +289,15 @@ class NsysReport(Shown, Closing):
     # ---- what ran on the CPU
 
     def api(self) -> pd.DataFrame:
-        """Calls of the CUDA runtime and driver (``CUPTI_ACTIVITY_KIND_RUNTIME``), in the order of the export.
+        """Calls of the CUDA runtime and driver (``CUPTI_ACTIVITY_KIND_RUNTIME``), in file order.
 
         start_ns, end_ns; pid, tid; correlation (joins with GPU operations of the same pid); name (without
         nsys' version suffix: ``cudaLaunchKernel``), raw_name (with it); event_class ('runtime', 'driver');
         return_value.
 
-        A capture made with ``--cudabacktrace`` holds every call that has a call stack a second time, under
-        the same correlation; the second records are left out here (nsys' own reports count both) and their
-        stacks are in `api_callchains`.
+        A capture made with ``--cudabacktrace`` holds each call that has a call stack twice, under the same
+        correlation. The second records are left out here (nsys' own reports count both); their stacks are in
+        `api_callchains`.
         """
         columns = ("start", "end", "globalTid", "correlationId", "nameId", "eventClass", "returnValue")
         once = ""
@@ -313,10 +318,10 @@ class NsysReport(Shown, Closing):
         )
 
     def nvtx(self) -> pd.DataFrame:
-        """NVTX ranges and marks (``NVTX_EVENTS``), in the order of the export.
+        """NVTX ranges and marks (``NVTX_EVENTS``), in file order.
 
         start_ns, end_ns (Int64: missing for marks and for ranges that were still open at the end); pid, tid;
-        end_tid (Int64: the thread that ended a start/end range); domain ('' the default one); name;
+        end_tid (Int64: the thread that ended a start/end range); domain ('' for the default domain); name;
         event_type ('push_pop', 'start_end', 'mark'); color (Int64: ARGB).
         """
         columns = ("start", "end", "globalTid", "endGlobalTid", "eventType", "textId", "domainId", "color")
@@ -336,7 +341,7 @@ class NsysReport(Shown, Closing):
         )
 
     def osrt(self) -> pd.DataFrame:
-        """Calls of the operating system's libraries (``OSRT_API``).
+        """Calls of operating system libraries (``OSRT_API``; ``--trace=osrt``).
 
         start_ns, end_ns, pid, tid, name, return_value, nesting (0: not inside another traced call), callchain
         (Int64: joins with `osrt_callchains`; missing for calls shorter than ``--osrt-backtrace-threshold``).
@@ -355,34 +360,34 @@ class NsysReport(Shown, Closing):
         )
 
     def osrt_begin(self) -> int | None:
-        """When the first call of `osrt` began; None where there is none."""
+        """The start of the first call in `osrt`, in ns; None where there is none."""
         found = self.source.extent(schema.OSRT)
         return None if found is None else found[0]
 
     # ---- call stacks
 
     def cpu_samples(self) -> pd.DataFrame:
-        """Where threads were when they were sampled (``COMPOSITE_EVENTS``; ``--sample=process-tree``).
+        """Samples of running CPU threads (``COMPOSITE_EVENTS``; ``--sample=process-tree``).
 
         sample (joins with `cpu_callchains`), start_ns, pid, tid, cpu (Int64), thread_state ('running', …),
         cycles (since the thread's last sample, in units of the sampling period). Only running threads are
-        sampled, so a count of samples is a measure of CPU time.
+        sampled, so the number of samples measures CPU time.
         """
         return stacks.cpu_samples(self.source)
 
     def cpu_callchains(self) -> pd.DataFrame:
         """The native call stacks of `cpu_samples` (``SAMPLING_CALLCHAINS``), innermost function first.
 
-        sample, depth (0: innermost), symbol (demangled), module (the library), unresolved (True: ``symbol``
-        is no function's name).
+        sample, depth (0: innermost), symbol (demangled), module (the library), unresolved (True where
+        ``symbol`` is not a function's name).
         """
         return stacks.callchains(self.source, schema.SAMPLE_STACKS, "sample")
 
     def context_switches(self) -> pd.DataFrame:
-        """When threads were given a CPU and lost it (``SCHED_EVENTS``; ``--cpuctxsw=process-tree``).
+        """When threads got and lost a CPU (``SCHED_EVENTS``; ``--cpuctxsw=process-tree``).
 
-        By thread and time: start_ns, pid, tid, cpu, is_sched_in (False: it was switched out),
-        thread_state ('terminated' at a thread's end, where nsys says so; else mostly 'unknown').
+        Sorted by thread and time: start_ns, pid, tid, cpu (Int64), is_sched_in (False where it lost the CPU),
+        thread_state ('terminated' at a thread's end, where nsys says so; otherwise mostly 'unknown').
         """
         return stacks.context_switches(self.source)
 
@@ -394,7 +399,7 @@ class NsysReport(Shown, Closing):
         return stacks.callchains(self.source, schema.OSRT_STACKS, "callchain")
 
     def api_callchains(self) -> pd.DataFrame:
-        """The native call stacks of CUDA calls (``CUDA_CALLCHAINS``; ``--cudabacktrace``), by call.
+        """The native call stacks of CUDA calls (``CUDA_CALLCHAINS``; ``--cudabacktrace``), call by call.
 
         callchain, call_start_ns, call_end_ns, pid, tid, correlation (joins with GPU operations of the same
         pid), call_name; depth, symbol, module, unresolved as in `cpu_callchains`.
@@ -402,7 +407,7 @@ class NsysReport(Shown, Closing):
         return stacks.api_callchains(self.source)
 
     def python_samples(self) -> pd.DataFrame:
-        """Samples of Python threads (``--python-sampling=true``), by time.
+        """Samples of Python threads (``--python-sampling=true``), sorted by time.
 
         sample (a number; joins with `python_frames`), start_ns, pid, tid, thread_state ('running',
         'interruptible', …).
@@ -414,10 +419,10 @@ class NsysReport(Shown, Closing):
         return stacks.python_stacks(self.source, "sample")[1]
 
     def python_backtraces(self) -> pd.DataFrame:
-        """Python stacks taken at CUDA calls (``--python-backtrace=cuda``), by time, with the call.
+        """Python stacks taken at CUDA calls (``--python-backtrace=cuda``), by time, each with its call.
 
         backtrace (joins with `python_backtrace_frames`), start_ns, pid, tid, thread_state; call_start_ns,
-        call_end_ns, correlation (Int64; missing where the capture holds no such call), call_name ('').
+        call_end_ns, correlation (Int64, missing where the capture lacks the call), call_name ('' there).
         """
         return stacks.python_backtraces(self.source)
 
@@ -431,7 +436,7 @@ class NsysReport(Shown, Closing):
         """The GPUs of the machine (``TARGET_INFO_GPU``).
 
         device, name, sm_count, memory_bytes, memory_bandwidth_bytes_per_s (published peak), clock_hz (maximum
-        SM clock), l2_bytes, warps_per_sm, compute_capability ('9.0'), all Int64 but the texts.
+        SM clock), l2_bytes, warps_per_sm, compute_capability ('9.0'). Numbers other than device are Int64.
         """
         columns = (
             "id",
@@ -457,7 +462,7 @@ class NsysReport(Shown, Closing):
         )
 
     def threads(self) -> pd.DataFrame:
-        """Names of threads (``ThreadNames``): pid, tid, name."""
+        """The names of threads (``ThreadNames``): pid, tid, name."""
         raw = self.source.ints(schema.THREADS, ("globalTid", "nameId"))
         return _frame(
             pid=pid_of(raw["globalTid"].values),
@@ -466,7 +471,7 @@ class NsysReport(Shown, Closing):
         )
 
     def diagnostics(self) -> pd.DataFrame:
-        """What the profiler said about itself (``DIAGNOSTIC_EVENT``, schema 3.11 on).
+        """Messages of the profiler about itself (``DIAGNOSTIC_EVENT``, from schema 3.11).
 
         time_ns; severity ('info', 'warning', 'error', 'verbose'); text; pid.
         """
@@ -479,7 +484,7 @@ class NsysReport(Shown, Closing):
         )
 
     def profiler_overhead(self) -> pd.DataFrame:
-        """Times the profiler itself took in the program's threads (``PROFILER_OVERHEAD``).
+        """Time that the profiler itself took in the program's threads (``PROFILER_OVERHEAD``).
 
         start_ns, end_ns, pid, tid, name.
         """
@@ -493,11 +498,10 @@ class NsysReport(Shown, Closing):
         )
 
     def window(self) -> tuple[int, int]:
-        """The part of the capture to analyze, in ns: (start, end).
+        """The part of the capture to analyze, as (start, end) in ns.
 
-        From the first start to the last end of the NVTX ranges named ``lab:measured``, over all processes;
-        without them from the first to the last event; (0, 0) when there is none. Where the report reads a
-        window alone (`Source.only`), it is that.
+        That is the window given to `only`, else from the first start to the last end of the NVTX ranges named
+        ``lab:measured`` (over all processes), else from the first to the last event, else (0, 0).
         """
         if self.source.window is not None:
             return self.source.window
@@ -517,9 +521,9 @@ class NsysReport(Shown, Closing):
         return (min(first), max(last)) if first else (0, 0)
 
     def utc_origin_ns(self) -> int | None:
-        """When the capture's clock showed 0, in ns of Unix time (``TARGET_INFO_SESSION_START_TIME``).
+        """The Unix time in ns at which the capture's clock is 0 (``TARGET_INFO_SESSION_START_TIME``).
 
-        None where the export does not say so: scrubbed ones do not.
+        None where the export does not say, as in scrubbed ones.
         """
         if not self.source.has_columns(schema.SESSION_START, ("utcEpochNs",)):
             return None

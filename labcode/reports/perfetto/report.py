@@ -1,10 +1,11 @@
-"""Traces in Perfetto's own format in, the documented tables of `KinetoReport` out.
+"""Traces in Perfetto's own format in, the documented tables of `KinetoReport` out::
 
     report = open_pftrace("run.pftrace")
     report.kernels().groupby("name")["start_ns"].count()
 
-What `labcode timeline` writes comes back with its kernels, copies, calls and ranges, on the clock of the
-capture; of others' traces what has a category that tells which it is, in nanoseconds since the first event.
+A trace that `labcode timeline` wrote comes back with its kernels, copies, calls and ranges, on the clock of
+the capture. Of other traces, events are read whose category says what they are, in nanoseconds since the
+first event.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from labcode.reports.perfetto.schema import GRAPH
 
 
 def open_pftrace(path: str | Path) -> PerfettoReport:
-    """Open a trace (``.pftrace``, ``.perfetto-trace``, also packed by gzip).
+    """Open a trace (``.pftrace``, ``.perfetto-trace``, or either compressed by gzip).
 
-    Raises `labcode.errors.InputError` for a file that is missing, no such trace, or without a slice. One that
-    is cut off is read as far as it goes. ``warnings`` says what was not read, and how much of it.
+    A trace that is cut off is read up to the cut; ``warnings`` says what was not read, and how much of it.
+    Raises `labcode.errors.InputError` for a file that is missing, not such a trace, or without any slice.
     """
     path = Path(path)
     return PerfettoReport(path, [read_pftrace(path)])
@@ -57,7 +58,7 @@ class _Processes(Ranks):
 
 
 class PerfettoReport(KinetoReport):
-    """One trace; the tables are those of `KinetoReport`, and ``pid`` is each event's own process."""
+    """One trace. It has the tables of `KinetoReport`, where ``pid`` is each event's own process."""
 
     _together = _Processes
     format = "perfetto"
@@ -66,15 +67,15 @@ class PerfettoReport(KinetoReport):
         return f"PerfettoReport({str(self.path)!r})"
 
     def kernels(self) -> pd.DataFrame:
-        """Kernel executions; columns as of `KinetoReport.kernels`."""
+        """Kernel executions; columns as in `KinetoReport.kernels`."""
         return self._table("kernels", _kernels)
 
     def graph_launches(self) -> pd.DataFrame:
-        """Whole CUDA graphs, where the capture that the trace was made of had them."""
+        """Launches of whole CUDA graphs, where the trace was made from a capture that has them."""
         return self._table("graph_launches", _graphs)
 
     def gpu_ops(self) -> pd.DataFrame:
-        """Kernels, copies, memsets and graphs by start time; columns as of `KinetoReport.gpu_ops`."""
+        """Kernels, copies, memsets and whole graphs by start time; columns as in `KinetoReport.gpu_ops`."""
         if "gpu_ops" in self._tables or not len(graphs := self.graph_launches()):
             return super().gpu_ops()
         whole = super().gpu_ops()
@@ -89,7 +90,7 @@ class PerfettoReport(KinetoReport):
         return self._tables["gpu_ops"]
 
     def threads(self) -> pd.DataFrame:
-        """The CPU threads that the trace names: pid, tid, name, rank."""
+        """The CPU threads that have a name in the trace: pid, tid, name, rank."""
         (one,) = self._run.ranks
         named = {(pid, tid): name for pid, tid, name in reversed(one.columns.threads)}
         rows = [(pid, tid, name, one.rank) for (pid, tid), name in sorted(named.items())]

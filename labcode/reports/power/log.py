@@ -1,6 +1,9 @@
-"""Power logs (``.power.json``, ``.power.json.xz``) in, tables out.
+"""Power logs (``.power.json``, ``.power.json.xz``) in, tables out::
 
-log = open_log("run.power.json.xz") log.samples[log.samples["device"] == 0].plot(x="t_ns", y="instant_w")
+    log = open_log("run.power.json.xz")
+    log.of(0).plot(x="t_ns", y="instant_w")
+
+`labcode energy` and `labcode.meter` write such logs.
 """
 
 from collections.abc import Sequence
@@ -47,17 +50,19 @@ class _Head(msgspec.Struct):
 
 @dataclass(frozen=True, eq=False)
 class PowerLog(Shown):
-    """What was measured of the GPUs of one run; times in ns of the log's own clock.
+    """What was measured of the GPUs during one run, with times in ns of the log's own clock.
 
-    ``devices``: device (as CUDA counts), nvml_index (as the machine does; Int64), name, digest (stands for
-    the UUID), power_limit_w, peak_w, lost ('' or why its samples end early), samples. ``samples``, by device
-    and time: device, t_ns (the middle of the call that read it), before_ns and after_ns (within which that
-    call began and ended), instant_w, average_w, energy_j (the counter, since the driver was loaded), sm_mhz,
-    memory_mhz, temperature_c (all float64, nan where a reading is missing), reasons (int64: NVML's bits, 0
-    where missing). ``windows``: name, begin_ns, end_ns. ``clock``: t_ns, utc_ns, pairs of the log's clock and
-    UTC. ``period_s`` between samples, ``driver`` version, ``command`` in a few words, ``exit_code`` of it or
-    None; ``partial`` where something could not be measured; ``warnings`` what is odd, a line each.
-    ``beside`` is the Nsight Systems export of the same run, where one was named.
+    ``devices`` has one row per GPU: device (CUDA's number), nvml_index (the machine's number, Int64), name,
+    digest (in place of the UUID), power_limit_w, peak_w, lost ('', or why its samples end early), samples
+    (how many). ``samples`` is sorted by device and time: device, t_ns (the middle of the NVML call that took
+    the sample), before_ns and after_ns (that call's start and end), instant_w, average_w, energy_j (the
+    counter, since the driver was loaded), sm_mhz, memory_mhz, temperature_c (all float64, nan where a reading
+    is missing), reasons (int64: NVML's bits for why clocks are lowered, 0 where missing). ``windows``: name,
+    begin_ns, end_ns. ``clock``: t_ns and utc_ns, the same instants on the log's clock and in UTC.
+
+    ``period_s`` is the sampling period, ``driver`` the driver's version, ``command`` a short form of what
+    ran, ``exit_code`` its exit code or None, ``partial`` True where something could not be measured,
+    ``warnings`` one line for each oddity, and ``beside`` the Nsight Systems export of the same run, if any.
     """
 
     format: ClassVar[Literal["power"]] = "power"
@@ -76,7 +81,7 @@ class PowerLog(Shown):
     beside: Path | None = None
 
     def of(self, device: int) -> pd.DataFrame:
-        """The samples of one device; `InputError` where the log has none of it."""
+        """The samples of one device, numbered from 0; `InputError` where the log has none of it."""
         found = self.samples[self.samples["device"] == device]
         if not len(found):
             there = ", ".join(map(str, self.devices["device"]))
@@ -84,7 +89,7 @@ class PowerLog(Shown):
         return found.reset_index(drop=True)
 
     def window(self) -> tuple[int, int]:
-        """When the command ran; without one, from the first sample to the last; (0, 0) without samples."""
+        """(start, end) of the command in ns; without one, of the samples; (0, 0) without any."""
         found = self.windows[self.windows["name"] == COMMAND]
         if len(found):
             return int(found["begin_ns"].iloc[0]), int(found["end_ns"].iloc[0])
@@ -94,7 +99,7 @@ class PowerLog(Shown):
 
 
 def open_log(path: str | Path) -> PowerLog:
-    """Read a power log; raises `InputError` for one that is missing, damaged, none, or of a newer version."""
+    """Open a power log; `InputError` for a file that is missing, damaged, not one, or of a newer version."""
     path = Path(path)
     text = text_of(path, less="sample less often")
     head = decoded(text, _Head, path, "a power log", how=_HOW)
@@ -111,8 +116,10 @@ def open_log(path: str | Path) -> PowerLog:
 
 
 def log_of(document: Document, path: Path) -> PowerLog:
-    """A log as tables; ``path`` is for messages. `InputError` for columns of unequal length, times that go
-    back and values that no GPU has."""
+    """A log as tables; ``path`` only serves messages.
+
+    Raises `InputError` for columns of unequal length, times that go backwards, and impossible values.
+    """
     numbers = [device.number for device in document.devices]
     if len(set(numbers)) < len(numbers):
         raise InputError(f"{path}: two devices have the same number; the log is damaged, record it again")

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from labcode.errors import InputError
 from labcode.reports.kineto.events import nanoseconds
 from labcode.reports.kineto.names import short_name
 from labcode.reports.kineto.report import open_trace
@@ -217,3 +218,10 @@ def test_numbers_of_the_whole(tmp_path: Path) -> None:
         assert len(getattr(report, table)()) == text.count(f'"cat": "{category}"')
     spent = report.kernels()["end_ns"] - report.kernels()["start_ns"]
     assert np.all(spent > 0)
+
+
+def test_metadata_of_a_rank_that_is_not_there(one: Trace, tmp_path: Path) -> None:
+    report = open_trace(one.write(tmp_path / "a.trace.json"))
+    assert report.metadata() is report.metadata(report.ranks[0])
+    with pytest.raises(InputError, match="no trace of rank 7; it has those of"):
+        report.metadata(7)

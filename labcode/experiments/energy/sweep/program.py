@@ -1,5 +1,7 @@
 """A program at several clocks or power limits: a command in; a plan out, or, where asked for, its energies.
 
+.. code-block:: text
+
     python -m labcode.workloads.energy.sweep --variant clocks -- python train.py
 
 prints the commands and changes nothing. ``--really`` runs them, where this user may: each point's limit is
