@@ -1,6 +1,7 @@
-"""What may have spoiled a measurement: looks at the GPUs before and after it in, what happened meanwhile out.
+"""What may have spoiled a measurement: looks at GPUs and host before and after it in, what happened out.
 
-Only counters that GPUs keep are read, and only while nothing is measured, for reading delays a GPU.
+Of GPUs only counters that they keep are read, and only while nothing is measured, for reading delays a GPU.
+A host keeps none of how fast it is: a fixed piece of work is timed.
 """
 
 import importlib
@@ -12,6 +13,7 @@ from typing import Any
 UNCORRECTED, SINCE_BOOT, HEAT = 1, 0, 1  # NVML's numbers: kind of memory error, its counter, policy of clocks
 WARM = 0.01  # of a measurement's time with lowered clocks that is told
 STEP_S = 1.0  # by which a clock was set
+SLOWER = 1.1  # times what a host takes at its best, from where it is told: see `slowed`
 _SETTLES_S = 2.0  # in which a program that has ended is no longer listed
 
 
