@@ -130,5 +130,20 @@ def between(before: Look, after: Look) -> Told:
     return Told(tuple(void), tuple(warnings))
 
 
+def slowed(host_s: Iterable[float], best_s: float) -> tuple[str, ...]:
+    """What is told of a measurement beside which fixed work took the host so long (see `host.pace_s`), where
+    its best is ``best_s``.
+
+    A core's twin that works, a CPU that is shared and a clock without boost take a quarter and more; a host
+    where nothing else runs repeats itself within a few percent. `SLOWER` lies between them.
+    """
+    ratio = max(host_s, default=0.0) / best_s
+    return (
+        (f"the host took {ratio:.1f} times as long for the same work as at its best",)
+        if ratio > SLOWER
+        else ()
+    )
+
+
 def _more(was: int | None, now: int | None) -> int:
     return 0 if was is None or now is None else max(0, now - was)
