@@ -10,10 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from labcode.hardware import host
+
 UNCORRECTED, SINCE_BOOT, HEAT = 1, 0, 1  # NVML's numbers: kind of memory error, its counter, policy of clocks
-WARM = 0.01  # of a measurement's time with lowered clocks that is told
+WARM = 0.01  # of a measurement's time with lowered clocks, or without a CPU, that is told
 STEP_S = 1.0  # by which a clock was set
 SLOWER = 1.1  # times what a host takes at its best, from where it is told: see `slowed`
+_LEAST_S = 0.1  # without a CPU: the system counts in hundredths
 _SETTLES_S = 2.0  # in which a program that has ended is no longer listed
 
 
@@ -31,11 +34,15 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Look:
-    """GPUs at one moment, and that moment by the clock that runs evenly and by the one that can be set."""
+    """GPUs at one moment, and that moment by the clock that runs evenly and by the one that can be set.
+
+    ``stolen_s`` is `host.stolen_s`.
+    """
 
     gpus: Mapping[int, Gpu] = field(default_factory=dict)
     even_s: float = 0.0
     set_s: float = 0.0
+    stolen_s: float = 0.0
 
 
 def look(gpus: Iterable[int] | None = None, nvml: Any = None, *, ended: bool = False) -> Look:
@@ -43,7 +50,7 @@ def look(gpus: Iterable[int] | None = None, nvml: Any = None, *, ended: bool = F
 
     ``ended`` says that what was measured has just ended, so that it may be listed for a moment longer.
     """
-    moment = time.monotonic(), time.time()
+    moment = time.monotonic(), time.time(), host.stolen_s()
     if nvml is None:
         try:
             nvml = importlib.import_module("pynvml")
@@ -125,6 +132,8 @@ def between(before: Look, after: Look) -> Told:
             warnings.append(
                 f"another program was on GPU {number} {when} the run, and may have been meanwhile"
             )
+    if (stolen_s := after.stolen_s - before.stolen_s) > max(_LEAST_S, WARM * took_s):
+        warnings.append(f"other virtual machines took {stolen_s:.1f} s from CPUs in {took_s:.1f} s")
     if abs(step := (after.set_s - before.set_s) - took_s) > STEP_S:
         warnings.append(f"the system's clock was set by {step:+,.0f} s meanwhile")
     return Told(tuple(void), tuple(warnings))

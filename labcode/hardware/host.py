@@ -61,6 +61,12 @@ def pace_s() -> float:
     return statistics.median(seconds)
 
 
+def stolen_s(root: Path = Path("/")) -> float:
+    """Seconds since its start that the CPUs of a virtual machine waited for others; 0 where none are told."""
+    found = re.match(r"cpu +(?:\d+ +){7}(\d+)", _text(root / "proc/stat"))
+    return int(found[1]) / os.sysconf("SC_CLK_TCK") if found else 0.0
+
+
 def numa_node(bus_id: str, root: Path = Path("/")) -> int | None:
     """The memory node that a PCI device is attached to; None where it is not visible."""
     found = _text(root / "sys/bus/pci/devices" / bus_id.lower()[-12:] / "numa_node").strip()

@@ -103,4 +103,5 @@ def make_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     monkeypatch.setattr(catalogue, "EXPERIMENTS", {e.id: e for e in experiments})
     monkeypatch.setattr(needs, "gpu_count", lambda: 2)
     monkeypatch.setattr(host, "pace_s", lambda: 0.005)
+    monkeypatch.setattr(host, "stolen_s", lambda: 0.0)
     return Lab(home, sets)
