@@ -15,7 +15,7 @@ from labcode.hardware import host
 UNCORRECTED, SINCE_BOOT, HEAT = 1, 0, 1  # NVML's numbers: kind of memory error, its counter, policy of clocks
 WARM = 0.01  # of a measurement's time with lowered clocks, or without a CPU, that is told
 STEP_S = 1.0  # by which a clock was set
-SLOWER = 1.1  # times what a host takes at its best, from where it is told: see `slowed`
+SLOWER = 2.5  # times what a host takes at its best, from where it is told: see `slowed`
 _LEAST_S = 0.1  # without a CPU: the system counts in hundredths
 _SETTLES_S = 2.0  # in which a program that has ended is no longer listed
 
@@ -143,8 +143,9 @@ def slowed(host_s: Iterable[float], best_s: float) -> tuple[str, ...]:
     """What is told of a measurement beside which fixed work took the host so long (see `host.pace_s`), where
     its best is ``best_s``.
 
-    A core's twin that works, a CPU that is shared and a clock without boost take a quarter and more; a host
-    where nothing else runs repeats itself within a few percent. `SLOWER` lies between them.
+    A core whose twin works is half a core at worst, and a clock without boost lower by a fifth at most: both
+    come and go on a machine where nothing else of its user runs, and together are `SLOWER`. What takes longer
+    than that shared its CPU.
     """
     ratio = max(host_s, default=0.0) / best_s
     return (

@@ -349,9 +349,9 @@ def test_a_host_that_slows_down_is_noticed(lab: Lab, monkeypatch: pytest.MonkeyP
         run = load_set("mine").run("beta", "record")
         return list(run.host_s), run.warnings
 
-    told = "the host took 1.4 times as long for the same work as at its best"
-    assert at_a_pace(0.005, 0.007) == ([0.005, 0.007], (told,))
+    told = "the host took 2.8 times as long for the same work as at its best"
+    assert at_a_pace(0.005, 0.014) == ([0.005, 0.014], (told,))
     assert f"beta/record: {told}; capture it again when nothing else runs" in lab.printed
-    assert at_a_pace(0.00504, 0.00496) == ([0.00504, 0.00496], ()) and "at its best" not in lab.printed
+    assert at_a_pace(0.009, 0.005) == ([0.009, 0.005], ()) and "at its best" not in lab.printed
     # slow from its beginning to its end: told beside what the set has of this machine
-    assert at_a_pace(0.007, 0.007)[1] == (told,)
+    assert at_a_pace(0.014, 0.014)[1] == (told,)
