@@ -9,6 +9,7 @@ needs only the standard library.
 import hashlib
 import json
 import lzma
+import math
 import os
 import tarfile
 import tempfile
@@ -86,6 +87,7 @@ class RunEntry(TypedDict):
     tool_args: list[str]
     files: dict[str, FileEntry]
     warnings: list[str]
+    host_s: NotRequired[list[float]]
 
 
 class TimedEntry(TypedDict):
@@ -142,13 +144,18 @@ class FileRecord:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run of an experiment: its command in neutral words, the tool's options and warnings, its files."""
+    """One run of an experiment: its command in neutral words, the tool's options and warnings, its files.
+
+    ``host_s`` are seconds that the host took for a fixed piece of work before and after the run (see
+    `labcode.hardware.host.pace_s`), where the experiment depends on it.
+    """
 
     name: str
     argv: tuple[str, ...]
     tool_args: tuple[str, ...]
     files: tuple[FileRecord, ...]
     warnings: tuple[str, ...]
+    host_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -648,7 +655,10 @@ def _run(name: str, value: object) -> RunRecord:
         for file, entry in files.items()
     ]
     argv, tool_args, warnings = (_texts(value, field) for field in ("argv", "tool_args", "warnings"))
-    return RunRecord(name, argv, tool_args, tuple(records), warnings)
+    host_s = _is({"host_s": [], **value}, "host_s", list) if isinstance(value, dict) else []
+    if not all(type(seconds) in (int, float) and 0 < seconds < math.inf for seconds in host_s):
+        raise ValueError("host_s holds what is no time")
+    return RunRecord(name, argv, tool_args, tuple(records), warnings, tuple(host_s))
 
 
 def _machine(key: str, value: object) -> Machine:

@@ -47,7 +47,7 @@ from labcode.capture.sources import sources_of
 from labcode.capture.tools import Doctor
 from labcode.errors import LabError, ToolError, describe_os_error
 from labcode.freshness import source_digests, version_digest
-from labcode.hardware import driver, health, needs
+from labcode.hardware import driver, health, host, needs
 from labcode.kernels import build
 from labcode.show import byte_text, period
 from labcode.show.terminal import escape
@@ -87,7 +87,11 @@ class Wishes:
 
 @dataclass
 class _Capturing:
-    """An experiment on its way: where it is made, of which sources, beside which others, its runs."""
+    """An experiment on its way: where it is made, of which sources, beside which others, its runs.
+
+    ``host_s`` is what `host.pace_s` said before and after each run, ``known_s`` what the set has of that
+    machine.
+    """
 
     experiment: Experiment
     staging: Path
@@ -99,6 +103,8 @@ class _Capturing:
     failure: BaseException | None = None
     held_s: float = 0.0  # how long it held its GPU
     task: TaskID | None = None
+    host_s: list[list[float]] = field(default_factory=list)
+    known_s: list[float] = field(default_factory=list)
 
 
 def capture(
@@ -232,6 +238,7 @@ def _capture_each(
                     left_out.append(chosen.id)
                     continue
                 one = _begun(chosen, site, free.pop(0), list(measuring.values()))
+                one.known_s = _known_s(manifest, site.machine)
                 one.task = task = progress.add_task(chosen.id, total=None)
                 show = partial(_show, progress, task)
                 measuring[lanes.submit(_measure, one, site, helpers, show, say, stop)] = one
@@ -290,6 +297,12 @@ def _begun(experiment: Experiment, site: Site, gpu: str | None, others: Iterable
     return one
 
 
+def _known_s(manifest: store.Manifest, machine: store.Machine) -> list[float]:
+    """What `host.pace_s` said beside the set's runs on this machine."""
+    mine = [e for e in manifest["experiments"].values() if manifest["machines"][e["machine"]] == machine]
+    return [seconds for entry in mine for run in entry["runs"].values() for seconds in run.get("host_s", ())]
+
+
 def _environment(one: _Capturing, site: Site) -> dict[str, str]:
     """What the environment of an experiment's programs gets: also the GPUs they are to use."""
     gpus = one.gpu if one.experiment.needs_gpus <= 1 else ",".join(gpu for gpu in site.gpus if gpu)
@@ -310,10 +323,16 @@ def _measure(
         for job in one.jobs:
             parts = tools.parts(job, site.doctor)
             before = health.look(gpus)
+            if undisturbed:
+                one.host_s.append([host.pace_s()])
             results = [*one_by_one([(f"{job.what}: {part.step}", part) for part in parts], show)]
             told = health.between(before, health.look(gpus, ended=True))
+            if undisturbed:
+                one.host_s[-1].append(host.pace_s())
             if told.void:
                 raise ToolError(f"{job.what}: {told.void[0]}")
+            for text in told.warnings:
+                say(f"{job.what}: {text}")
             seconds = {part.step: round(took, 3) for part, (_, took) in zip(parts, results, strict=True)}
             made = tools.measured(job, [result for result, _ in results], seconds)
             made = replace(made, warnings=[*made.warnings, *told.warnings])
@@ -322,8 +341,21 @@ def _measure(
                 one.ending.append(helpers.submit(_finish, job, made, say, stop))
     one.held_s = time.monotonic() - began
     if undisturbed:
+        measured = [*_beside_the_best(one, measured, say)]
         show(f"{one.experiment.id}: export, scrub, compress")
         one.ending += [helpers.submit(_finish, *pair, say, stop) for pair in measured]
+
+
+def _beside_the_best(
+    one: _Capturing, measured: Iterable[tuple[Job, Measured]], say: Say
+) -> Iterator[tuple[Job, Measured]]:
+    """The runs of an experiment, with a warning at each beside which the host was slower than at its best."""
+    best_s = min([*one.known_s, *(seconds for pair in one.host_s for seconds in pair)])
+    for (job, made), pair in zip(measured, one.host_s, strict=True):
+        told = health.slowed(pair, best_s)
+        for text in told:
+            say(f"{job.what}: {text}; capture it again when nothing else runs")
+        yield job, replace(made, warnings=[*made.warnings, *told])
 
 
 def _finish(job: Job, measured: Measured, say: Say, stop: threading.Event) -> Measured:
@@ -359,7 +391,9 @@ def _conclude(one: _Capturing, site: Site, manifest: store.Manifest) -> str | No
             }
             for run, finished in zip(experiment.runs, made, strict=True)
         }
-        entry: store.Made = {
+        for entry, pair in zip(runs.values(), one.host_s, strict=bool(one.host_s)):
+            entry["host_s"] = [float(f"{seconds:.3g}") for seconds in pair]
+        whole: store.Made = {
             "title": experiment.title,
             "tool": experiment.tool,
             "captured": datetime.now(UTC).date().isoformat(),
@@ -368,11 +402,11 @@ def _conclude(one: _Capturing, site: Site, manifest: store.Manifest) -> str | No
             "runs": runs,
         }
         if one.beside:
-            entry["shared_with"] = sorted(one.beside)
+            whole["shared_with"] = sorted(one.beside)
         if experiment.times:
             digest = version_digest(experiment.times, site.root)
-            entry["timed"] = {"sources": list(experiment.times), "digest": digest}
-        file_experiments(site.folder, manifest, [Staged(experiment.id, one.staging, entry, site.machine)])
+            whole["timed"] = {"sources": list(experiment.times), "digest": digest}
+        file_experiments(site.folder, manifest, [Staged(experiment.id, one.staging, whole, site.machine)])
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise LabError(f"{experiment.id}: {describe_os_error(error)}") from None

@@ -6,6 +6,8 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 from rich.console import Console
@@ -17,6 +19,7 @@ from labcode.capture.filing import MANIFEST, open_set, write_json
 from labcode.capture.privacy import Names
 from labcode.errors import InputError, LabError
 from labcode.freshness import as_of_today, is_fresh, place_of, source_digests
+from labcode.hardware import health
 from labcode.show import byte_text
 from labcode.show.terminal import escape
 from labcode.store import CaptureSet, ExperimentRecord
@@ -101,6 +104,19 @@ def lacks(captures: CaptureSet) -> str:
         if absent
         else ""
     )
+
+
+def disturbed(captures: CaptureSet) -> Iterator[str]:
+    """A line for each experiment with runs beside which a machine was slower than at its best in the set."""
+    for key in captures.machines:
+        here = [record for record in captures.experiments.values() if record.machine == key]
+        timed = [(record.id, run) for record in here for run in record.runs.values() if run.host_s]
+        best_s = min((seconds for _, run in timed for seconds in run.host_s), default=0.0)
+        for name, runs in groupby(timed, key=itemgetter(0)):
+            slow = {run.name: told for _, run in runs for told in health.slowed(run.host_s, best_s)}
+            if slow:
+                said = ", ".join(f"{run}: {told}" for run, told in slow.items())
+                yield f"{name}: disturbed: {said}; {_advice(captures.name, name)}"
 
 
 def outdated(name: str, record: ExperimentRecord) -> str:

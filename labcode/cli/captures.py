@@ -44,6 +44,8 @@ def captures_verify(
         for finding in findings:
             typer.echo(f"{name}: {finding}")
         wrong += len(findings)
+        for line in verify.disturbed(store.load_set(name)):
+            typer.echo(f"{name}: {line}")
         if thin := verify.lacks(store.load_set(name)):
             typer.echo(f"{name}: {thin}")
         if not findings:

@@ -1,6 +1,7 @@
-"""What may have spoiled a measurement: looks at the GPUs before and after it in, what happened meanwhile out.
+"""What may have spoiled a measurement: looks at GPUs and host before and after it in, what happened out.
 
-Only counters that GPUs keep are read, and only while nothing is measured, for reading delays a GPU.
+Of GPUs only counters that they keep are read, and only while nothing is measured, for reading delays a GPU.
+A host keeps none of how fast it is: a fixed piece of work is timed.
 """
 
 import importlib
@@ -9,9 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from labcode.hardware import host
+
 UNCORRECTED, SINCE_BOOT, HEAT = 1, 0, 1  # NVML's numbers: kind of memory error, its counter, policy of clocks
-WARM = 0.01  # of a measurement's time with lowered clocks that is told
+WARM = 0.01  # of a measurement's time with lowered clocks, or without a CPU, that is told
 STEP_S = 1.0  # by which a clock was set
+SLOWER = 2.5  # times what a host takes at its best, from where it is told: see `slowed`
+_LEAST_S = 0.1  # without a CPU: the system counts in hundredths
 _SETTLES_S = 2.0  # in which a program that has ended is no longer listed
 
 
@@ -30,11 +35,15 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Look:
-    """GPUs at one moment, and that moment on the monotonic clock and on the one that can be set."""
+    """GPUs at one moment, and that moment on the monotonic clock and on the one that can be set.
+
+    ``stolen_s`` is `host.stolen_s`.
+    """
 
     gpus: Mapping[int, Gpu] = field(default_factory=dict)
     even_s: float = 0.0
     set_s: float = 0.0
+    stolen_s: float = 0.0
 
 
 def look(gpus: Iterable[int] | None = None, nvml: Any = None, *, ended: bool = False) -> Look:
@@ -42,7 +51,7 @@ def look(gpus: Iterable[int] | None = None, nvml: Any = None, *, ended: bool = F
 
     ``ended`` says that what was measured has just ended, so that it may be listed for a moment longer.
     """
-    moment = time.monotonic(), time.time()
+    moment = time.monotonic(), time.time(), host.stolen_s()
     if nvml is None:
         try:
             nvml = importlib.import_module("pynvml")
@@ -124,9 +133,27 @@ def between(before: Look, after: Look) -> Told:
             warnings.append(
                 f"another program was on GPU {number} {when} the run, and may have been meanwhile"
             )
+    if (stolen_s := after.stolen_s - before.stolen_s) > max(_LEAST_S, WARM * took_s):
+        warnings.append(f"other virtual machines took {stolen_s:.1f} s from CPUs in {took_s:.1f} s")
     if abs(step := (after.set_s - before.set_s) - took_s) > STEP_S:
         warnings.append(f"the system's clock was set by {step:+,.0f} s meanwhile")
     return Told(tuple(void), tuple(warnings))
+
+
+def slowed(host_s: Iterable[float], best_s: float) -> tuple[str, ...]:
+    """What is told of a measurement beside which fixed work took the host so long (see `host.pace_s`), where
+    its best is ``best_s``.
+
+    A core whose twin works is half a core at worst, and a clock without boost lower by a fifth at most: both
+    come and go on a machine where nothing else of its user runs, and together are `SLOWER`. What takes longer
+    than that shared its CPU.
+    """
+    ratio = max(host_s, default=0.0) / best_s
+    return (
+        (f"the host took {ratio:.1f} times as long for the same work as at its best",)
+        if ratio > SLOWER
+        else ()
+    )
 
 
 def _more(was: int | None, now: int | None) -> int:

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from labcode.capture import catalogue, runner
 from labcode.capture.catalogue import GPUS, Experiment, Run
-from labcode.hardware import needs
+from labcode.hardware import host, needs
 from tests.capture import fakes
 from tests.support.programs import python_program
 
@@ -102,4 +102,6 @@ def make_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     )
     monkeypatch.setattr(catalogue, "EXPERIMENTS", {e.id: e for e in experiments})
     monkeypatch.setattr(needs, "gpu_count", lambda: 2)
+    monkeypatch.setattr(host, "pace_s", lambda: 0.005)
+    monkeypatch.setattr(host, "stolen_s", lambda: 0.0)
     return Lab(home, sets)

@@ -18,7 +18,7 @@ from labcode.capture import archive, runner
 from labcode.capture.job import Part
 from labcode.ending import Ended, signals_as_exceptions
 from labcode.errors import LabError, ToolError
-from labcode.hardware import health
+from labcode.hardware import health, host
 from labcode.store import load_set
 from tests.capture.conftest import Lab
 
@@ -338,3 +338,20 @@ def test_what_happens_to_a_gpu_meanwhile_is_recorded_or_the_run_is_not_filed(
     with pytest.raises(ToolError, match="GPU 0 was lost meanwhile"):
         lab.capture("beta")
     assert lab.tree() == before
+
+
+def test_a_host_that_slows_down_is_noticed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def at_a_pace(*seconds: float) -> tuple[list[float], tuple[str, ...]]:
+        """What is filed of a run beside which the host took so long for its work, and the warnings."""
+        left = list(seconds)
+        monkeypatch.setattr(host, "pace_s", lambda: left.pop(0))
+        assert lab.capture("beta") == 0 and not left
+        run = load_set("mine").run("beta", "record")
+        return list(run.host_s), run.warnings
+
+    told = "the host took 2.8 times as long for the same work as at its best"
+    assert at_a_pace(0.005, 0.014) == ([0.005, 0.014], (told,))
+    assert f"beta/record: {told}; capture it again when nothing else runs" in lab.printed
+    assert at_a_pace(0.009, 0.005) == ([0.009, 0.005], ()) and "at its best" not in lab.printed
+    # slow from its beginning to its end: told beside what the set has of this machine
+    assert at_a_pace(0.014, 0.014)[1] == (told,)

@@ -52,6 +52,27 @@ def test_a_new_set_has_nothing_wrong(captured: Lab) -> None:
     assert verify.verify("mine") == []
 
 
+def test_a_run_beside_which_the_host_was_slow(captured: Lab) -> None:
+    def filed(**host_s: object) -> None:
+        path = captured.sets / "mine/manifest.json"
+        manifest = json.loads(path.read_text())
+        for experiment, seconds in host_s.items():
+            for run in manifest["experiments"][experiment]["runs"].values():
+                run["host_s"] = seconds
+        path.write_text(json.dumps(manifest))
+
+    filed(alpha=[0.005, 0.0053], beta=[0.0095, 0.0095])
+    assert list(verify.disturbed(load_set("mine"))) == []
+    filed(beta=[0.015, 0.016])
+    said = labcode("captures", "verify", "mine")
+    assert "mine: beta: disturbed: record: the host took 3.2 times as long for the same work" in said.stdout
+    assert "alpha" not in said.stdout and said.returncode == 0
+    for wrong in ([0.005, -1.0], [0.005, "x"], [True], "x"):
+        filed(beta=wrong)
+        with pytest.raises(InputError, match="host_s"):
+            load_set("mine")
+
+
 def test_changed_and_missing_files(captured: Lab) -> None:
     folder = captured.sets / "mine"
     (folder / "beta/record.json").write_text("{}")

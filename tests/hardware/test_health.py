@@ -68,12 +68,15 @@ def test_what_readers_should_know() -> None:
     before = look([0], nvml)
     nvml.heat_ns, nvml.programs = 3_000_000_000, [1]
     after = look([0], nvml)
-    told = between(before, Look(after.gpus, before.even_s + 10, before.set_s + 3610))
+    told = between(before, Look(after.gpus, before.even_s + 10, before.set_s + 3610, before.stolen_s + 0.5))
     assert told.void == () and told.warnings == (
         "GPU 0 lowered its clocks for heat for 3.0 of 10.0 s",
         "another program was on GPU 0 after the run, and may have been meanwhile",
+        "other virtual machines took 0.5 s from CPUs in 10.0 s",
         "the system's clock was set by +3,600 s meanwhile",
     )
+    same = Look({}, before.even_s + 10, before.set_s + 10, before.stolen_s + 0.09)
+    assert between(Look({}, before.even_s, before.set_s, before.stolen_s), same).warnings == ()
 
 
 def test_a_program_that_has_just_ended_is_no_other_one() -> None:
@@ -93,4 +96,7 @@ def test_what_a_gpu_does_not_tell_is_no_finding(fails: int) -> None:
 def test_without_nvml_the_clock_is_looked_at_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pynvml", None)
     found = look()
-    assert found.gpus == {} and between(found, Look({}, found.even_s, found.set_s)) == health.Told()
+    assert (
+        found.gpus == {}
+        and between(found, Look({}, found.even_s, found.set_s, found.stolen_s)) == health.Told()
+    )

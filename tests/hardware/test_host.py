@@ -1,6 +1,10 @@
 """What tells hosts apart, read from a made-up /proc and /sys."""
 
+import os
+from itertools import accumulate
 from pathlib import Path
+
+import pytest
 
 from labcode.hardware import host
 
@@ -71,3 +75,21 @@ def test_a_virtual_machine_is_called_by_its_maker_and_nothing_else_of_it_is_told
 def test_where_nothing_is_visible_nothing_is_said(tmp_path: Path) -> None:
     found = host.describe(tmp_path)
     assert {key for key, value in found.items() if value is not None} == {"kernel"}
+
+
+def test_the_pace_of_a_host_is_that_of_most_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pace(*odd: float) -> float:
+        took = [*odd, *[0.005] * (host._PIECES - len(odd))]
+        clock = accumulate(seconds for piece in took for seconds in (1.0, piece))
+        monkeypatch.setattr(host.time, "perf_counter", lambda: next(clock))
+        return host.pace_s()
+
+    assert pace(0.05, 0.001) == pytest.approx(0.005)  # one that was interrupted, one that was lucky
+    assert pace(*[0.007] * 11) == pytest.approx(0.007)
+
+
+def test_what_other_virtual_machines_took(tmp_path: Path) -> None:
+    stat = "cpu  3011133 1242881 334458 609935 5015 7 2941 6887 3 0\ncpu0 1519602 611750 1 1 1 0 1 3453 0 0\n"
+    assert host.stolen_s(make_root(tmp_path / "a", {"proc/stat": stat})) == 6887 / os.sysconf("SC_CLK_TCK")
+    assert host.stolen_s(make_root(tmp_path / "b", {"proc/stat": "cpu  1 2 3\n"})) == 0.0
+    assert host.stolen_s(tmp_path / "none") == 0.0

@@ -34,7 +34,7 @@ def composed(*words: str) -> str:
     first, *rest = result.stdout.splitlines()
     assert first.startswith("mkdir -p ")
     here = str(Path.cwd())
-    return "\n".join(rest).replace(f"{here}/", "").replace(sys.executable, "python")
+    return "\n".join(rest).replace(f"{here}/", "").replace(shlex.quote(sys.executable), "python")
 
 
 RANK = "python -m labcode.profiling.rank --ends=train-{}/.ends"

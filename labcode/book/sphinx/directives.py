@@ -146,7 +146,7 @@ def _details(stamps: Sequence[Stamp], srcdir: Path) -> list[nodes.Node]:
     found.append(_how_to_open())
     warnings = [(stamp.experiment, text) for stamp in stamps for text in stamp.warnings]
     if warnings:
-        found.append(nodes.paragraph(text="What the profiler warned of:"))
+        found.append(nodes.paragraph(text="What was warned of when they were captured:"))
         listed = nodes.bullet_list()
         for experiment, text in warnings:
             listed += nodes.list_item("", nodes.paragraph(text=f"{experiment}: {text}"))
