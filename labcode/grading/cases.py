@@ -27,6 +27,10 @@ _SCALES = {
     1.024**3: "a factor of 1.074: GB is 10⁹ bytes, GiB is 2³⁰",
 }
 
+_ORDER = "the right entries in the wrong order"
+_NO_SHARE = "a share cannot be below 0 or above 1: something is counted twice, or divided by the wrong total"
+FACTS = (_ORDER, _NO_SHARE)  # true of an answer, whatever others are
+
 
 @dataclass(frozen=True)
 class Case:
@@ -146,15 +150,13 @@ def generic(share: bool, expected: Any, got: Any) -> str:
     if share and pairs and all(math.isclose(b, 1 - a, rel_tol=1e-6, abs_tol=1e-9) for a, b in pairs):
         return "this is the other part: 1 minus the share that was asked for"
     if share and any(b < -1e-9 or b > 1 + 1e-9 for _, b in pairs):
-        return (
-            "a share cannot be below 0 or above 1: something is counted twice, or divided by the wrong total"
-        )
+        return _NO_SHARE
     if (
         isinstance(expected, list)
         and isinstance(got, list)
         and sorted(map(repr, expected)) == sorted(map(repr, got))
     ):
-        return "the right entries in the wrong order"
+        return _ORDER
     return ""
 
 

@@ -8,6 +8,7 @@ bytecode, with its output caught, under `labcode.grading.guard`, and where that 
 import contextlib
 import errno
 import json
+import math
 import os
 import pickle
 import queue
@@ -205,8 +206,9 @@ class Execution(Closing):
 
     def _restart(self) -> None:
         """What is waited for now begins with the event that came last."""
-        self._until = self._last + self._limit_s
+        self._until = min(self._last + self._limit_s, self.until)
 
+    until = math.inf  # when no outcome is waited for any more, by `time.monotonic`
     _too_much, _last, _until = False, 0.0, 0.0
 
     def _read(self) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import os
 import secrets
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from labcode import store
 from labcode.errors import LabError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:  # these load pandas, which is not waited for before the learn
 
 SEED_VARIABLE = "LABCODE_EXERCISE_SEED"
 _PRINTED_LINES = 8
+_LATER_S = 1.0  # for answers behind a wrong one
 
 
 def grade(exercise: Exercise, part: Part, file: Path, *, compiling: bool = True, own: bool = True) -> Verdict:
@@ -105,7 +107,8 @@ def seed_from_environment() -> int:
 def grade_cases(task: Task, ran: execution.Execution, seed: int) -> Verdict:
     """Grade a file, by the process that runs it and the cases of a task, some of them drawn with ``seed``.
 
-    The learner's process computes while this one runs the solution, and ends at the first wrong answer.
+    The learner's process computes while this one runs the solution; behind a wrong answer for a second more,
+    since a reason has to fit what comes then.
     """
     import numpy as np
 
@@ -128,7 +131,8 @@ def grade_cases(task: Task, ran: execution.Execution, seed: int) -> Verdict:
             return Verdict("failed", f"only {number} of {len(cases)} cases gave an answer")
         if outcome.kind == "error" and outcome.lines[-1].startswith("not written yet"):
             return Verdict("to do", f"{case.function}: {outcome.lines[-1]}")
-        what, complaint = _complaint(task, case, outcome, cases[:number])
+        later = _later(ran, cases[number + 1 : generated], outcomes)
+        what, complaint = _complaint(task, case, outcome, cases[:number], later)
         if complaint:
             headline = f"{case.function}: {what} on case {number + 1} of {len(cases)}, “{case.name}”"
             details = (*_input(case), *complaint, *_printed(outcome.printed), _again(seed, case))
@@ -152,12 +156,28 @@ def _linked(file: Path) -> str:
     return "" if solution is None else f"{file.name} is a link to the solution: write a file of your own"
 
 
+def _later(
+    ran: execution.Execution, cases: Sequence[Case], outcomes: Iterator[execution.Outcome]
+) -> Iterator[tuple[Case, Any]]:
+    """What was answered to the cases behind a wrong answer, as far as it comes soon."""
+    until = ran.until = time.monotonic() + _LATER_S
+    for case, outcome in zip(cases, outcomes, strict=False):
+        if outcome.kind == "value":
+            yield case, outcome.value
+        if time.monotonic() > until:
+            return
+
+
 def _complaint(
-    task: Task, case: Case, outcome: execution.Outcome, before: Sequence[Case]
+    task: Task,
+    case: Case,
+    outcome: execution.Outcome,
+    before: Sequence[Case],
+    later: Iterator[tuple[Case, Any]],
 ) -> tuple[str, tuple[str, ...]]:
     """What kind of failure an outcome is, and the lines that explain it; no lines for a right answer."""
     if outcome.kind == "value":
-        return "a wrong answer", task.judge(case, outcome.value, before)
+        return "a wrong answer", task.judge(case, outcome.value, before, later)
     if outcome.kind == "timeout":
         advice = "smaller inputs passed: compare neighbors after one sort, not every pair"
         return "too slow", (*outcome.lines, *([advice] if case.exam and before else []))

@@ -23,7 +23,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +40,8 @@ from labcode.store import CaptureSet, repository_root
 
 MISTAKES_LIMIT_S = 10.0
 SOLUTION_LIMIT_S = 120.0
+LEAST = 2 / 3  # of the wrong answers a reason has to explain
+Answered = tuple[Case, Any]  # a case, and what a learner's function answered
 
 
 class TooSlowError(BaseException):
@@ -91,16 +93,22 @@ class Task:
             self._expected[id(case)] = case, {**right, **case.measured} if case.measured else right
         return self._expected[id(case)][1]
 
-    def judge(self, case: Case, got: Any, before: Sequence[Case] = ()) -> tuple[str, ...]:
-        """Lines that say what is wrong with an answer; none for a right one, as those ``before`` were."""
+    def judge(
+        self, case: Case, got: Any, before: Sequence[Case] = (), later: Iterable[Answered] = ()
+    ) -> tuple[str, ...]:
+        """Lines that say what is wrong with an answer; none for a right one, as those ``before`` were.
+
+        A reason has to fit what the function answered ``later``, too, which is asked for a wrong one alone.
+        """
         expected = self.expect(case)
         if cases.matches(expected, got, case.relative):
             return ()
+        after = [(one, answered) for one, answered in later if one.function == case.function]
         reason = (
             self.unknown_word(case, expected, got)
-            or self.mistaken(case, got, before)
+            or self.mistaken(case, got, before, after)
             or cases.shape(expected, got, self._may_be_none(case, before))
-            or cases.generic(case.share, expected, got)
+            or self._generic(case, got, after)
         )
         lines = [*cases.compared(case.show, expected, got), cases.difference(expected, got, case.relative)]
         return tuple(line for line in (*lines, f"likely:   {reason}" if reason else "") if line)
@@ -135,25 +143,59 @@ class Task:
             self._words[function] = tuple(word for word in named if word in found and found <= set(named))
         return self._words[function]
 
-    def mistaken(self, case: Case, got: Any, before: Sequence[Case] = ()) -> str:
+    def _generic(self, case: Case, got: Any, after: Sequence[Answered]) -> str:
+        """A mistake that any answer can have, if most wrong ones of the function have the same."""
+        said = cases.generic(case.share, self.expect(case), got)
+        if not said or said in cases.FACTS:
+            return said
+        wrong = [one for one in after if not self._right(*one)]
+        alike = [_gist(cases.generic(c.share, self.expect(c), given)) == _gist(said) for c, given in wrong]
+        return said if sum(alike) + 1 >= LEAST * (len(alike) + 1) else ""
+
+    def mistaken(
+        self, case: Case, got: Any, before: Sequence[Case] = (), after: Sequence[Answered] = ()
+    ) -> str:
         """What the first of the mistakes says that gives this wrong answer; empty when none does.
 
-        A mistake that would have been wrong on a case ``before``, where the answer was right, is another one.
+        A mistake that would have been wrong on another case, ``before`` or ``after``, where the answer was
+        right, is another one; so is one that gives fewer than half of the wrong answers ``after``. One that
+        gives all of them comes first.
         """
         expected = self.expect(case)
         with contextlib.suppress(TooSlowError), limited(MISTAKES_LIMIT_S):
+            fit = []
             for number, mistake in enumerate(self.mistakes):
                 gives = self.given(number, case)
                 if cases.matches(gives, got, case.relative) and not cases.matches(
                     expected, gives, case.relative
                 ):
-                    if not all(
-                        cases.matches(self.expect(one), self.given(number, one), one.relative)
-                        for one in before
-                    ):
-                        continue
-                    return _filled(mistake.says, expected, got)
+                    share = self._explained(number, before, after)
+                    if share == 1:
+                        return _filled(mistake.says, expected, got)
+                    fit.append((share, -number))
+            share, number = max(fit, default=(0.0, 0))
+            if share >= LEAST:
+                return _filled(self.mistakes[-number].says, expected, got)
         return ""
+
+    def _explained(self, number: int, before: Sequence[Case], after: Sequence[Answered]) -> float:
+        """The share of the wrong answers, from this one on, that a mistake gives; 0 if it cannot be that."""
+        wrong, alike = 1, 1
+        for one in before:
+            if not self._right(one, self.given(number, one)):
+                return 0.0
+        for one, answered in after:
+            gives, right = self.given(number, one), self._right(one, answered)
+            if isinstance(gives, Exception):  # whose answer has an answer there may have the mistake, too
+                continue
+            if right and not self._right(one, gives):
+                return 0.0
+            wrong += not right
+            alike += not right and cases.matches(gives, answered, one.relative)
+        return alike / wrong
+
+    def _right(self, case: Case, answered: Any) -> bool:
+        return cases.matches(self.expect(case), answered, case.relative)
 
     def given(self, number: int, case: Case) -> Any:
         """What the mistake of this number answers to a case, or the exception that it ends with."""
@@ -358,6 +400,11 @@ def _is_file(argument: Any) -> bool:
 
 def _texts(value: Any) -> Sequence[str]:
     return [value] if isinstance(value, str) else list(value)
+
+
+def _gist(said: str) -> str:
+    """What is said of an answer, without the keys that it is said of."""
+    return re.sub(r"^under .*?: ", "", said)
 
 
 def _filled(says: str, expected: Any, got: Any) -> str:

@@ -25,7 +25,7 @@ from labcode.analysis.ledger.owners import CODE, OWNERS
 from labcode.analysis.ledger.replay import Program
 from labcode.analysis.lm import parts
 from labcode.analysis.timeline import critical_path, iterations
-from tests.analysis import walks
+from tests.analysis import pieces, walks
 from tests.exercises import mutants
 
 Inputs = Sequence[tuple[Any, ...]]
@@ -635,6 +635,55 @@ SUBJECTS = {
     ),
     "where the walk begins": Subject(critical_path, "_Rank._last", walks.latest, walks.lasts),
     "the walk": Subject(critical_path, "_Rank._walk", walks.walked, walks.walks, told=walks.told_legs),
+    "when a thread worked": Subject(
+        critical_path, "_Rank._at_work", pieces.at_work, pieces.working, told=walks.as_columns
+    ),
+    "calls that may wait": Subject(
+        critical_path,
+        "_Rank._waiting",
+        pieces.may_wait,
+        pieces.may_waits,
+        (("QUEUED_NS", 99_999), ("QUEUED_NS", 100_001)),
+        told=pieces.rows_of,
+    ),
+    "pieces on a GPU": Subject(
+        critical_path, "_Rank._on_gpu", pieces.on_gpu, pieces.runs, told=pieces.pieces_of
+    ),
+    "pieces on a thread": Subject(
+        critical_path, "_Rank._cut", pieces.cut, pieces.cuts, told=pieces.pieces_of
+    ),
+    "shares of a path": Subject(
+        critical_path, "_shares", pieces.shared_out, pieces.summed, told=pieces.told_shares
+    ),
+    "what speaks against a path": Subject(
+        critical_path,
+        "_contradictions",
+        pieces.against,
+        pieces.opposed,
+        (("APART", 0.09), ("APART", 0.11)),
+        told=pieces.told_against,
+    ),
+    "functions during stretches": Subject(lines, "_spread", pieces.spread, pieces.spreads),
+    "functions of stretches": Subject(lines, "_of_functions", pieces.innermost_of, pieces.innermosts),
+    "samples of a thread": Subject(lines, "Lines.samples", pieces.samples, pieces.sampled),
+    "the loop": Subject(lines, "Lines._loop", pieces.loop, pieces.loops),
+    "shares of paths": Subject(
+        lines,
+        "Lines._shares",
+        pieces.weighed,
+        pieces.weights,
+        (("SOME", 0.09), ("SOME", 0.11)),
+        told=pieces.told_weighed,
+    ),
+    "where a thread was": Subject(lines, "Lines.spread", pieces.over, pieces.overs),
+    "where a thread launched": Subject(
+        lines, "Lines.launched", pieces.nearest, pieces.calling, (("NEAR_NS", 299_999), ("NEAR_NS", 300_001))
+    ),
+    "stacks like a pattern": Subject(lines, "Lines.naming", pieces.named, pieces.naming),
+    "busy threads": Subject(
+        lines, "Lines.busy_threads", pieces.busy, pieces.busies, (("STUCK", 0.84), ("STUCK", 0.96))
+    ),
+    "between stacks": Subject(lines, "Lines._of_stacks", pieces.between, pieces.stretches),
     "collectives that wait": Subject(
         meetings,
         "waits",
@@ -723,6 +772,8 @@ WITHIN = "if place + 1 < len(ends) and starts[place + 1] < at:"
 LATER = "what was done before is no cause of a call that begins later"
 EMPTY = "of nothing the same comes out"
 MASKED = "what stands at -1 is not read: it is none"
+UNKNOWN = "where no stacks are known there are none; of nothing the same comes out"
+ALONE = "all weigh alike"
 NOTHING = "-1 stands for none, of a call that waits for nothing and an operation that comes after none"
 EQUIVALENT: dict[str, dict[str, tuple[int, str]]] = {  # how a mutant begins: how many there are, and why
     "the replay": {
@@ -771,6 +822,38 @@ EQUIVALENT: dict[str, dict[str, tuple[int, str]]] = {  # how a mutant begins: ho
         f"{WITHIN} -> if place + 1 < len(ends) and starts[place + 1] <=": (1, LATER),
     },
     "the walk": {"op, tid, at = ": (1, "below 0 is none")},
+    "calls that may wait": {
+        "own = ": (1, EMPTY),
+        "return pd.concat": (2, "the index is not read, and of no rows nothing is added"),
+    },
+    "pieces on a GPU": {
+        "run, op = ": (3, MASKED),
+        "following = ": (1, MASKED),
+        "late = ": (2, "a gap of no time is no piece"),
+        "return pd.DataFrame": (2, EMPTY),
+    },
+    "pieces on a thread": {
+        "met = ": (1, "what only touches a stretch takes no time in it"),
+        "back, began, _ = ": (1, "no piece ends by the begin"),
+    },
+    "shares of a path": {"return table": (1, "the index is not read")},
+    "functions of stretches": {
+        "mine = ": (1, MASKED),
+        "loading = ": (1, MASKED),
+        "best[code] = ": (1, "each has one more"),
+        "is_loading = ": (2, "in no time nothing is spent"),
+    },
+    "samples of a thread": {"if not self.known": (1, UNKNOWN)},
+    "shares of paths": {"return _together": (1, ALONE)},
+    "where a thread was": {"if not self.known": (4, UNKNOWN)},
+    "where a thread launched": {"if not self.known": (4, UNKNOWN)},
+    "stacks like a pattern": {"if not self.known": (2, UNKNOWN)},
+    "busy threads": {
+        "for (process, tid)": (1, UNKNOWN),
+        "if not inner": (1, EMPTY),
+        "place = ": (1, ALONE),
+    },
+    "between stacks": {"found = place_of": (1, ALONE)},
     "collectives that wait": {
         "none = ": (3, "what it gives to no rows"),
         "if not len(talk)": (1, "without rows there are no GPUs"),

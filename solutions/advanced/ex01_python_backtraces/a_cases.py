@@ -16,6 +16,7 @@ _LIBRARIES = (
     "site-packages/torch/nn/functional.py",
     "/opt/venv/lib/python3.12/site-packages/numpy/_core/numeric.py",
     "/usr/lib/python3/dist-packages/yaml/loader.py",
+    "dist-packages/yaml/nodes.py",
     "lib/python3.13/runpy.py",
     "<frozen runpy>",
     "<string>",

@@ -142,10 +142,8 @@ def _export(rng: Rng, recorders: list[Recorder], *, unended: bool = False, aroun
         extra.append(
             {"start_ns": last - margin, "end_ns": None, "name": "train", "event_type": "push_pop", **at}
         )
-        for begin in (last - 90, last - 9):
-            extra.append(
-                {"start_ns": begin, "end_ns": None, "name": "epoch", "event_type": "start_end", **at}
-            )
+        for begin, name in ((last - 90, "epoch"), (last - 9, "epoch"), (last - 7, "check")):
+            extra.append({"start_ns": begin, "end_ns": None, "name": name, "event_type": "start_end", **at})
     processes = list(dict.fromkeys(recorder.pid for recorder in recorders))
     for number, one in enumerate(processes):  # the first to begin is the first to end
         begin, end = first + (2 + number) * margin // 2, last - (1 + len(processes) - number) * margin // 2

@@ -120,6 +120,7 @@ def _captures(rng: Rng) -> list[tuple[str, Database]]:
     setup, window = _setup_first(rng)
     exact, tenth = _exactly(rng)
     both = [_loop(rng, pid=310, device=0, copy=0.1), _loop(rng, pid=77, device=1, copy=1.2)]
+    little = [_loop(rng, pid=600 + gpu, device=gpu, copy=0.07, start=1000) for gpu in range(3)]
     return [
         ("copy, compute, copy back, one after the other", made(_loop(rng, copy=0.8))),
         ("a little more than the limit", made(_loop(rng, copy=0.18))),
@@ -131,6 +132,7 @@ def _captures(rng: Rng) -> list[tuple[str, Database]]:
             made(_loop(rng, pid=51, copy=1.0), _loop(rng, pid=52, copy=1.0)),
         ),
         ("two GPUs, of which one copies much", made(*both)),
+        ("three GPUs, of which each copies a little", made(*little)),
         ("kernels of another process hide the copies", made(covered, _beside(rng, 902, 0, covered))),
         ("kernels on another GPU hide nothing", made(covered, _beside(rng, 902, 1, covered))),
         ("graphs that were traced as a whole", made(_loop(rng, copy=0.3, chunks=24, graph=True))),

@@ -12,9 +12,25 @@ from solutions.lm import _shared as lm
 Rng = np.random.Generator
 
 
-def _case(name: str, given: tuple[pd.DataFrame, int, pd.DataFrame, int]) -> Case:
+def _case(name: str, given: tuple[Any, ...]) -> Case:
     asked, taught = lm.describe(*given[:2]), lm.describe(*given[2:])
     return Case(name, f"inference: {asked}; training: {taught}", "change", given)
+
+
+def _more(rng: Rng, given: tuple[pd.DataFrame, int, pd.DataFrame, int]) -> tuple[Any, ...]:
+    """Gradients are set to zero and clipped beside the passes, in ranges whose names hold theirs."""
+    asked, asked_steps, taught, steps = given
+    start, rows = int(taught["end_ns"].max()), []
+    for step in range(steps):
+        for name, place in (("fill", "zero_grad"), ("nn", "check backward"), ("add", "clip")):
+            end = start + int(rng.integers(300_000, 900_000))
+            rows.append(("kernel", lm.NAMES[name], start, end, 0, 7, f"step {step}/{place}"))
+            start = end
+        end = start + int(rng.integers(300_000, 900_000))
+        nvjet = "nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_TNN"
+        rows.append(("kernel", nvjet, start, end, 0, 7, f"step {step}/forward/logits"))
+        start = end
+    return asked, asked_steps, pd.concat([taught, lm.table(rng, rows)], ignore_index=True), steps
 
 
 def cases(rng: Rng) -> list[Case]:
@@ -31,6 +47,7 @@ def cases(rng: Rng) -> list[Case]:
         _case("more steps of inference than of training", scene((3, 2))),
         _case("an optimizer that takes most of the step", scene((2, 3), scale={"adam": 40.0})),
         _case("blocks are computed again in the backward pass", scene((1, 2), recompute=True)),
+        _case("more than three passes, kernels of other names", _more(rng, scene((2, 3)))),
         _case("copies take much of the forward pass", scene((2, 1), scale={"memcpy": 15.0})),
     ]
 

@@ -98,6 +98,7 @@ def cases(rng: Rng) -> list[Case]:
     unit = int(rng.integers(1, 9))
     base, more = ([n * unit for n in factors] for factors in ([1, 1, 2, 4, 8], [2, 5, 6, 20, 40]))
     rising = _sweep(rng, doubled, [1.0, 3.0, 8.0, 25.0, 90.0])
+    most = _sweep(rng, doubled, [2.0, 9.0, 40.0, 100.0, 180.0])
     return [
         _grown("lengths that double, one width", (bump, 4, 64, 4, gpu())),
         _grown("several widths, two bytes a number", (slow, 8, 64, 2, gpu())),
@@ -129,6 +130,7 @@ def cases(rng: Rng) -> list[Case]:
             "exactly as much as is worth it",
             (*(_sweep(rng, doubled, ms, exact=True) for ms in (more, base)), 64, 3.0),
         ),
+        _compared("worth most before the longest", (most, rising, 64, 1.5)),
         _compared("worth it everywhere", (slow, flat, 64, 1.2)),
     ]
 

@@ -60,7 +60,7 @@ def answers() -> Answers:
                         "python train.py",
                     ),
                     Check(
-                        "recording begins with the program, and the warm-up is in it",
+                        "recording has to begin with cudaProfilerStart, or the warm-up is in it",
                         lambda r: r.begins == "cudaProfilerApi",
                         "nsys profile -t cuda,nvtx -s none --cpuctxsw=none -o steps -f true python train.py",
                     ),

@@ -27,6 +27,7 @@ class _Scene:
         self.events: list[Row] = []
         self.kernels: list[Row] = []
         self.free: dict[int, int] = {}
+        self.inner_first = False
 
     def op(self, name: str, start: int, end: int, tid: int = 7) -> int:
         number = len(self.events) * 3 + 11
@@ -43,6 +44,8 @@ class _Scene:
         kernels = pd.DataFrame(self.kernels, columns=KERNELS)
         types = {name: "str" if name == "name" else "int64" for name in EVENTS}
         order = self.rng.permutation(len(events)), self.rng.permutation(len(kernels))
+        if self.inner_first:
+            order = np.arange(len(events))[::-1], order[1]
         return (
             events.astype(types).iloc[order[0]].reset_index(drop=True),
             kernels.astype("int64").iloc[order[1]].reset_index(drop=True),
@@ -90,6 +93,7 @@ def _scenes(rng: Rng) -> list[tuple[str, _Scene]]:
         loose.kernel(loose.op("aten::add", back, end), int(rng.integers(5, 90)), after=back)
         back = end
     loose.op("aten::empty", back, back + 10)
+    together.inner_first = True
     for at in (0, 600):  # inside, from its first moment and to its last
         middle_ns = at + int(rng.integers(100, 300))
         outside = together.op("aten::linear", at, at + 500)

@@ -55,6 +55,7 @@ def answers() -> Answers:
                 "`vectorized_elementwise_kernel` is another: these are not vectorized, for they turn around",
                 {"top": "vectorized_elementwise_kernel"},
             ),
+            Misreading("that is the share of the second", {"share": float(shares.iloc[1])}),
             Misreading(
                 "that is its share of all time, with what is idle",
                 {"share": float(totals.iloc[0] / (opened.steady(report)[1] - opened.steady(report)[0]))},

@@ -47,7 +47,7 @@ def cases(rng: Rng) -> list[Case]:
         ),
         *_asked("equal ones, mixed", _listed([("y", 1, 8.0), ("x", 4, 8.0), ("z", 8, 8.0)]), 0.3, 2.0),
         *_asked(
-            "three small ones", _rows(rng, [("k", 64, 64.0), ("z", 32, 48.0), ("a", 32, 16.0)]), 1.0, 2.0
+            "three small ones", _rows(rng, [("k", 64, 64.0), ("z", 96, 48.0), ("a", 32, 16.0)]), 1.0, 2.0
         ),
         *_asked("many equal ones", _rows(rng, alike), 0.7, 9.5),
         *_asked("on the CPU alone", _rows(rng, [("a", 3, 0.0), ("b", 4, 0.0)]), 0.9, 5.0),

@@ -1,0 +1,645 @@
+"""Plain loops for the pieces of the critical path and for where stacks say that a program was.
+
+`test_mutants` compares them with the analyses themselves.
+"""
+
+import itertools
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from labcode.analysis.ledger import lines
+from labcode.analysis.ledger.lines import NOWHERE, Lines, Place
+from labcode.analysis.timeline import critical_path, intervals
+from labcode.analysis.timeline.own import own_file
+from tests.analysis import walks
+from tests.analysis.walks import LAUNCH, OTHER, Inputs, Rank, Tables, calls_of
+
+COPY, SYNC, ASK = "cudaMemcpyAsync", "cudaDeviceSynchronize", "cudaEventQuery"
+KINDS = critical_path.KINDS
+Frame = tuple[str, str, int]
+
+
+def rows_of(function: Callable[..., Any], *given: Any) -> list[list[Any]]:
+    """A table as rows; what is no number as nothing."""
+    rows = function(*given).to_numpy(object).tolist()
+    return [[None if isinstance(v, float) and math.isnan(v) else v for v in row] for row in rows]
+
+
+def pieces_of(function: Callable[..., Any], *given: Any) -> list[list[Any]]:
+    """The pieces of a path that take time."""
+    return [row for row in rows_of(function, *given) if row[1] > 0]
+
+
+# ---- the critical path: when a thread worked, which calls wait, the pieces
+
+
+def at_work(self: Rank, table: pd.DataFrame) -> list[list[int]]:
+    until = 0 if len(self._of("ops")) else 19_999
+    found: list[list[int]] = []
+    for low, high in sorted(zip(table["start_ns"].tolist(), table["end_ns"].tolist(), strict=True)):
+        if low >= high + until:
+            continue
+        if found and low <= found[-1][1]:
+            found[-1][1] = max(found[-1][1], high + until)
+        else:
+            found.append([low, high + until])
+    return [[low for low, _ in found], [high - until for _, high in found]]
+
+
+def working() -> Inputs:
+    rows = [(1, OTHER, 0, 10_000), (1, OTHER, 10_000, 12_000), (1, OTHER, 32_499, 33_000)]
+    rows += [
+        (1, OTHER, 12_001, 12_500),
+        (1, OTHER, 53_000, 53_500),
+        (1, OTHER, 80_000, 90_000),
+        (1, OTHER, 82_000, 83_000),
+    ]
+    some, none = calls_of((1, OTHER, 0, 1)), calls_of()
+    return [(Tables(tables={"ops": one}), calls_of(*rows)) for one in (some, none)]
+
+
+def may_wait(self: Rank) -> list[list[Any]]:
+    found = []
+    for call in self.calls.itertuples():
+        target = Rank._done_by(self, np.array([call.end_ns])).tolist()[0]
+        if call.name == COPY:
+            same = [n for n, op in enumerate(self.ops.itertuples()) if op.correlation == call.correlation]
+            found.append([call.tid, call.start_ns, call.end_ns, same[0] if same else -1])
+        elif call.name == SYNC or (call.name == LAUNCH and call.end_ns - call.start_ns >= 100_000):
+            found.append([call.tid, call.start_ns, call.end_ns, target])
+    for tid, low, high in walks.asked_long(self.calls, self._of("ops")):
+        found.append([tid, low, high, Rank._done_by(self, np.array([high])).tolist()[0]])
+    return found
+
+
+def may_waits() -> Inputs:
+    begun, ended = np.array([0, 40_000, 200_000]), np.array([30_000, 190_000, 260_000])
+    ops = pd.DataFrame({"pid": 1, "correlation": [3, 4, 7]})
+    rows = [(1, LAUNCH, 0, 99_999), (1, LAUNCH, 100_000, 200_000), (2, COPY, 10_000, 35_000)]
+    rows += [(2, COPY, 40_000, 41_000), (1, SYNC, 210_000, 270_000), (2, OTHER, 50_000, 250_000)]
+    polls = [(3, ASK, 60_000 + 50_000 * n, 61_000 + 50_000 * n) for n in range(4)]
+    made: Inputs = []
+    for calls in (rows, rows + polls, polls, []):
+        for many in (3, 0):
+            api = calls_of(*calls).assign(pid=1, correlation=[n + 1 for n in range(len(calls))])
+            order = np.argsort(ended[:many], kind="stable")
+            made.append(
+                (
+                    Tables(
+                        calls=api,
+                        ops=ops.iloc[:many],
+                        tables={"ops": calls_of()},
+                        ended=ended[:many],
+                        by_end=order,
+                        ends=ended[order],
+                        begun=begun[:many],
+                    ),
+                )
+            )
+    return made
+
+
+class Cut(Tables):
+    """The same, with where an operation ran."""
+
+    def _where(self, rows: Any) -> dict[str, Any]:
+        return {"stream": self.streams[rows], "tid": -1}
+
+
+def on_gpu(self: Cut, legs: list[Any]) -> list[list[Any]]:
+    found, gaps = [], []
+    names, streams = self.ops["short_name"].tolist(), self.streams.tolist()
+    for leg in legs:
+        run = range(int(self.head[leg.op]), leg.op + 1)
+        for k in run:
+            start = max(int(self.begun[k]), leg.start)
+            then = max(int(self.begun[k + 1]), leg.start) if k < leg.op else leg.end
+            end = max(min(int(self.ended[k]), leg.end, then), start)
+            what = {"memcpy": "copy", "memset": "memset"}.get(self.ops["kind"].iloc[k], "kernel")
+            if self.ops["kind"].iloc[k] == "kernel" and names[k].startswith("nccl"):
+                what = "communication"
+            found.append([start, end - start, what, names[k], streams[k], -1])
+            if then > end and k < leg.op:
+                gaps.append([end, then - end, "gap on the GPU", names[k + 1], streams[k + 1], -1])
+    return [one for one in found + gaps if one[1] > 0]
+
+
+def runs() -> Inputs:
+    rng, made = np.random.default_rng(41), Inputs()
+    leg = critical_path._Leg
+    for _ in range(25):
+        many = int(rng.integers(2, 7))
+        begun = np.sort(rng.integers(0, 20, many)) * 10
+        ended = begun + rng.integers(0, 5, many) * 10
+        kinds = rng.choice(["kernel", "memcpy", "memset", "graph"], many).tolist()
+        names = [str(rng.choice(["mm", "ncclAllReduce"])) for _ in kinds]
+        ops = pd.DataFrame({"kind": kinds, "name": names, "short_name": names})
+        head = np.array([int(rng.integers(0, k + 1)) for k in range(many)])
+        legs = []
+        for op in rng.integers(0, many, 2).tolist():
+            end = int(max(ended[op], begun[op] + 10)) - int(rng.integers(0, 2)) * 5
+            legs.append(leg(max(int(begun[head[op]]), 20), max(end, 20), -1, op))
+        self = Cut(ops=ops, begun=begun, ended=ended, head=head, streams=np.arange(many) * 7)
+        made += [(self, legs), (self, legs[:1]), (self, [])]
+    return made
+
+
+def cut(self: Rank, tid: int, low: Any, high: Any, events: pd.DataFrame) -> list[list[Any]]:
+    found = []
+    happened = [one for one in events.itertuples() if one.end_ns > one.start_ns]
+    back = list(zip(*map(np.ndarray.tolist, self.waits[tid]), strict=True)) if tid in self.waits else []
+    for a, b in zip(low.tolist(), high.tolist(), strict=True):
+        met = [one for one in happened if one.start_ns < b and one.end_ns > a]
+        edges = sorted({a, b, *(t for e in met for t in (e.start_ns, e.end_ns) if a < t < b)})
+        for start, end in itertools.pairwise(edges):
+            around = [
+                (e.start_ns, -e.end_ns, n, e) for n, e in enumerate(met) if e.start_ns <= start < e.end_ns
+            ]
+            event = max(around, key=lambda one: one[:3], default=(0, 0, 0, None))[3]
+            what = KINDS[event.code] if event is not None else "host"
+            waits = next((one for one in back if one[0] >= end), None)
+            if what == "CUDA call" and start == a and waits is not None and waits[1] < start:
+                what = "wait ends"
+            found.append([start, end - start, what, event.name if event is not None else "", tid])
+    return found
+
+
+def cuts() -> Inputs:
+    rng, made = np.random.default_rng(43), Inputs()
+    for number in range(60):
+        nested: list[tuple[int, int]] = []
+        for _ in range(int(rng.integers(0, 6))):
+            a, b = sorted((rng.choice(22, 2) * 10).tolist())
+            if all(b <= c or a >= d or (c <= a and b <= d) or (a <= c and d <= b) for c, d in nested):
+                nested.append((a, b))
+        events = pd.DataFrame(nested, columns=["start_ns", "end_ns"], dtype="int64")
+        events = events.assign(
+            name=[f"e{n}" for n in range(len(events))],
+            code=rng.choice([6, 7, 7, 9, 10], len(events)).astype(np.int64),
+        )
+        edges = np.sort(rng.choice(np.arange(0, 24), 4, replace=False)) * 10 - 5 * int(number % 2)
+        self = Tables(waits={}, low=int(edges[0]) - int(rng.integers(0, 2)) * 10)
+        if number % 3:
+            back = np.sort(rng.choice(24, 2, replace=False)) * 10
+            self.waits = {5: (back, back - rng.integers(1, 8, 2) * 10, back)}
+        many = int(rng.integers(0, 3))
+        made.append((self, 5, edges[::2][:many], edges[1::2][:many], events))
+    call = pd.DataFrame({"start_ns": [50], "end_ns": [150], "name": ["wait"], "code": [7]})
+    self = Tables(low=0, waits={5: (np.array([100]), np.array([50]), np.array([0]))})
+    for low, high in ((50, 100), (60, 100), (60, 150), (60, 90)):
+        made.append((self, 5, np.array([low]), np.array([high]), call))
+    return made
+
+
+def shared_out(table: pd.DataFrame, keys: list[str]) -> list[list[Any]]:
+    rows = table.to_dict("records")
+    for row in rows:
+        whole = sum(one["total_ns"] for one in rows if one["rank"] == row["rank"])
+        row["share"] = row["total_ns"] / whole if whole else None
+        row["at_most"] = 1 / (1 - row["share"]) if whole and row["share"] < 1 else None
+    rows.sort(key=lambda row: (row["rank"], -row["total_ns"], *(row[key] for key in keys[1:])))
+    return [list(row.values()) for row in rows]
+
+
+def summed() -> Inputs:
+    rows = [
+        (0, "host", "b", 3, 50),
+        (1, "kernel", "a", 1, 9),
+        (0, "kernel", "z", 2, 50),
+        (0, "kernel", "a", 2, 50),
+    ]
+    rows += [(0, "copy", "q", 1, 700), (2, "host", "x", 1, 0)]
+    table = pd.DataFrame(rows, columns=["rank", "kind", "name", "pieces", "total_ns"])
+    return [
+        (table.copy(), ["rank", "kind", "name"]),
+        (table.iloc[::-1].drop(columns="name"), ["rank", "kind"]),
+    ]
+
+
+def told_shares(function: Callable[..., Any], table: pd.DataFrame, keys: list[str]) -> list[list[Any]]:
+    return rows_of(function, table.copy(), keys)  # it writes into what it gets
+
+
+def against(path: pd.DataFrame, ops: pd.DataFrame, of: str) -> list[str]:
+    found = []
+    for rank in sorted(set(path["rank"])):
+        mine = [one for one in path.itertuples() if one.rank == rank]
+        begin = min(one.start_ns for one in mine)
+        end = max(one.start_ns + one.duration_ns for one in mine)
+        there = [one for one in ops.itertuples() if one.rank == rank]
+        if not there or end <= begin:
+            continue
+        busy = {}
+        for device in sorted({one.device for one in there}):
+            here = [one for one in there if one.device == device]
+            computes = sum(
+                any(
+                    o.start_ns <= t < o.end_ns and o.kind == "kernel" and not o.name.startswith("nccl")
+                    for o in here
+                )
+                for t in range(begin, end)
+            )
+            idle = sum(not any(o.start_ns <= t < o.end_ns for o in here) for t in range(begin, end))
+            busy[device] = computes, idle
+        device = max(busy, key=lambda one: busy[one][0])
+        kinds: dict[str, float] = {}
+        for one in sorted(mine, key=lambda one: KINDS.index(one.kind)):
+            kinds[one.kind] = kinds.get(one.kind, 0) + one.duration_ns
+        computing, idle = (one / (end - begin) for one in busy[device])
+        on_path = kinds.pop("kernel", 0) / (end - begin)
+        if abs(computing - on_path) <= 0.1:
+            continue
+        most = max(kinds, key=lambda one: kinds[one], default="")
+        what = f"; most of the path is {most}, {kinds[most] / (end - begin):.0%}" if most else ""
+        found.append(f"{of} {rank}: {on_path:.0%}, GPU {device} {computing:.0%}, {idle:.0%}{what}")
+    return found
+
+
+def told_against(function: Callable[..., Any], *given: Any) -> list[str]:
+    pattern = (
+        r"critical path of (\w+ \d+): (\d+%) computing, while (GPU \d+) computes for (\d+%) of that time "
+        r"and is idle for (\d+%)(.*); either .*"
+    )
+    return [re.sub(pattern, r"\1: \2, \3 \4, \5\6", line) for line in function(*given)]
+
+
+def opposed() -> Inputs:
+    rng, made = np.random.default_rng(47), Inputs()
+    columns = ["rank", "start_ns", "end_ns", "device", "kind", "name"]
+    kinds = {"kind": pd.CategoricalDtype(pd.Index(KINDS, dtype="str"))}
+    for number in range(40):
+        path, ops, at = [], [], int(rng.integers(0, 40))
+        for rank in (3, 1)[: 1 + number % 2]:
+            for _ in range(int(rng.integers(1, 5))):
+                length = int(rng.choice([0, 10, 20, 40]))
+                path.append((rank, at, length, str(rng.choice(["kernel", "host", "copy", "kernel"]))))
+                at += length
+            for _ in range(int(rng.integers(0, 6))):
+                low = int(rng.integers(0, 12)) * 10
+                kind = str(rng.choice(["kernel", "kernel", "memcpy"]))
+                name = str(rng.choice(["mm", "mm", "ncclAllReduce"]))
+                ops.append(
+                    (rank, low, low + int(rng.integers(1, 6)) * 10, int(rng.choice([5, 2])), kind, name)
+                )
+        table = pd.DataFrame(path, columns=["rank", "start_ns", "duration_ns", "kind"])
+        made.append((table.astype(kinds), pd.DataFrame(ops, columns=columns), "rank"))
+    whole = pd.DataFrame([(0, 0, 100, "host")], columns=["rank", "start_ns", "duration_ns", "kind"])
+    part = pd.DataFrame([(0, 0, 60, "kernel"), (0, 60, 40, "host")], columns=whole.columns)
+    for path_, busy in (
+        (whole, 10),
+        (whole, 11),
+        (part, 50),
+        (part, 49),
+        (part, 70),
+        (part, 71),
+        (part.iloc[:1], 5),
+    ):
+        made.append(
+            (path_.astype(kinds), pd.DataFrame([(0, 0, busy, 0, "kernel", "mm")], columns=columns), "process")
+        )
+    return made
+
+
+# ---- stacks
+
+FILES = ("a/train.py", "a/model.py", "site-packages/torch/nn.py")
+
+
+def traced(*rows: tuple[int, int, str]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=["start_ns", "end_ns", "name"])
+
+
+def functions(rng: np.random.Generator) -> pd.DataFrame:
+    rows = []
+    for n in range(int(rng.integers(0, 7))):
+        low = int(rng.integers(0, 20))
+        name = f"{rng.choice(FILES)}({n + 1}): {rng.choice(['step', 'load_batch', 'run'])}"
+        rows.append((low, low + int(rng.integers(0, 12)), name if rng.random() < 0.9 else "no name"))
+    return traced(*rows).astype({"start_ns": "int64", "end_ns": "int64", "name": "str"})
+
+
+def own_pieces(table: pd.DataFrame) -> list[tuple[int, int, Place]]:
+    """The stretches in which a function of the program is innermost of those, by time."""
+    mine = [(one, re.match(r"(.+)\((\d+)\): (.+)", one.name)) for one in table.itertuples()]
+    own = [(one, m) for one, m in mine if m is not None and own_file(m[1])]
+    starts, ends = (np.array([getattr(o, c) for o, _ in own], np.int64) for c in ("start_ns", "end_ns"))
+    begun, ended, which = intervals.innermost(starts, ends)
+    return [
+        (int(a), int(b), Place(own[w][1][3], lines.short(own[w][1][1]), int(own[w][1][2])))
+        for a, b, w in zip(begun, ended, which, strict=True)
+    ]
+
+
+def spread(table: pd.DataFrame, low: Any, high: Any) -> list[tuple[Place, float]]:
+    places, weights = [], []
+    for a, b, place in own_pieces(table):
+        places.append(place)
+        weights.append(
+            sum(max(min(b, y) - max(a, x), 0) for x, y in zip(low.tolist(), high.tolist(), strict=True))
+        )
+    return lines._together(places, np.array(weights, np.float64))
+
+
+def spreads() -> Inputs:
+    rng, made = np.random.default_rng(53), Inputs()
+    for _ in range(30):
+        edges = np.sort(rng.choice(32, 4, replace=False))
+        made.append((functions(rng), edges[::2], edges[1::2]))
+    return made
+
+
+def innermost_of(table: pd.DataFrame, low: Any, high: Any) -> list[Place]:
+    found = []
+    for a, b in zip(low.tolist(), high.tolist(), strict=True):
+        spent: dict[Place, int] = {}
+        reached = [one for one in own_pieces(table) if one[1] > a and one[0] < max(b, a + 1)]
+        for x, y, place in reached[:200]:
+            spent[place] = spent.get(place, 0) + min(y, b) - max(x, a)
+        loading = [one for one in table.itertuples() if "load_batch" in one.name]
+        loads = 2 * sum(any(o.start_ns <= t < o.end_ns for o in loading) for t in range(a, b)) > max(b - a, 1)
+        best = max(spent, key=lambda one: spent[one], default=NOWHERE)
+        found.append(Place(best.function, best.file, best.line, loads))
+    return found
+
+
+def innermosts() -> Inputs:
+    rng, made = np.random.default_rng(59), Inputs()
+    for _ in range(40):
+        low = np.sort(rng.integers(0, 30, 3))
+        made.append((functions(rng), low, low + rng.integers(0, 9, 3)))
+    made.append((traced((5, 9, "a/train.py(3): step")), np.array([5, 9]), np.array([5, 9])))
+    many = [
+        (2 * n, 2 * n + 1, f"a/train.py({n % 40}): f") for n in range(199)
+    ]  # no more than 200 are looked at
+    many += [(400, 420, "a/train.py(90): g"), (500, 999, "b.py(9): g")]
+    made.append((traced(*many), np.array([0]), np.array([999])))
+    return made
+
+
+STACKS: tuple[tuple[Frame, ...], ...] = (
+    (("<module>", "train.py", 9), ("step", "train.py", 4)),
+    (("<module>", "train.py", 9), ("step", "train.py", 5), ("linear", "site-packages/torch/nn.py", 8)),
+    (("<module>", "train.py", 9), ("step", "train.py", 5), ("block", "model.py", 2)),
+    (("<module>", "train.py", 9), ("backward", "torch/autograd/graph.py", 3), ("hook", "model.py", 7)),
+    (("run", "loader.py", 1), ("get", "lib/python3.12/queue.py", 2)),
+    (("<module>", "train.py", 8), ("other", "model.py", 2)),
+    (("<module>", "train.py", 9), ("step", "model.py", 4)),
+    (("<module>", "train.py", 9),),
+)
+
+
+def program(rng: np.random.Generator, window: tuple[int, int] | None = None) -> Lines:
+    """What is read of a report: two threads with stacks, a third with functions."""
+    self = object.__new__(Lines)
+    self.window, self._loops, self._paths = window, {}, list(STACKS)
+    stacks = {}
+    for tid in (1, 2):
+        many = int(rng.integers(1, 9))
+        at = np.sort(rng.integers(0, 40, many)) * 50_000
+        path = rng.integers(0, int(rng.integers(1, 9)), many)
+        stacks[7, tid] = (
+            at,
+            path,
+            rng.integers(0, 2, many) if rng.random() < 0.8 else np.zeros(many, np.int64),
+        )
+    self.__dict__.update(_stacks=stacks, _functions={(7, 3): functions(rng)}, known=True)
+    return self
+
+
+def programs(count: int, seed: int) -> Any:
+    rng = np.random.default_rng(seed)
+    for number in range(count):
+        window = (0, 2_000_000) if number % 3 == 0 else (int(rng.integers(0, 20)) * 50_000, 1_500_000)
+        yield rng, program(rng, None if number % 3 == 1 else window)
+
+
+def samples(self: Lines, pid: int, tid: int, window: tuple[int, int]) -> int:
+    if (pid, tid) not in self._stacks:
+        return 0
+    return sum(
+        window[0] <= at < window[1] and taken == 1
+        for at, _, taken in zip(*self._stacks[pid, tid], strict=True)
+    )
+
+
+def sampled() -> Inputs:
+    made: Inputs = [(self, 7, 1, (500_000, 1_200_000)) for _, self in programs(30, 61)]
+    first = made[0][0]
+    first._stacks[7, 1] = np.arange(3), np.zeros(3, np.int64), np.ones(3, np.int64)
+    return [*made, (first, 7, 4, (0, 9)), *((first, 7, 1, (0, at)) for at in range(4))]
+
+
+def loop(self: Lines, at: Any, path: Any) -> tuple[str, str]:
+    kept = {
+        int(p)
+        for t, p in zip(at, path, strict=True)
+        if not self.window or self.window[0] <= t < self.window[1]
+    }
+    own = [[f for f in self._paths[p] if own_file(f[1])] for p in sorted(kept)]
+    best = ("", "")
+    for depth in range(max(map(len, own), default=0)):
+        here = {frames[depth] for frames in own if depth < len(frames)}
+        if len({f[:2] for f in here}) > 1:
+            return best
+        best = next(iter(here))[:2]
+        if len(here) > 1:
+            return best
+    return "", ""
+
+
+def loops() -> Inputs:
+    made: Inputs = [(self, *self._stacks[7, tid][:2]) for _, self in programs(60, 67) for tid in (1, 2)]
+    for at in ([0, 50, 100], [50, 60, 99], [50, 99, 100]):  # at the edges of what is judged
+        one = program(np.random.default_rng(0), (50, 100))
+        made += [
+            (one, np.array(at), np.array(path))
+            for path in ([0, 1, 0], [0, 0, 1], [1, 0, 0], [7, 0, 1], [0, 6, 6])
+        ]
+    return made
+
+
+def weighed(
+    self: Lines, key: tuple[int, int], paths: list[int], weight: list[float]
+) -> list[tuple[Place, float]]:
+    sums: dict[int, float] = {}
+    for path, one in sorted(zip(paths, weight, strict=True)):
+        sums[path] = sums.get(path, 0.0) + one
+    ahead = {p: w for p, w in sums.items() if not any("autograd" in f[1] for f in self._paths[p])}
+    if sum(ahead.values()) >= 0.1 * sum(sums.values()) > 0:
+        sums = ahead
+    places = [lines.place_of([self._paths[p]], [1], self.loop_of(*key)) for p in sums]
+    return lines._together(places, np.array(list(sums.values()), np.float64))
+
+
+def told_weighed(function: Callable[..., Any], self: Lines, key: Any, paths: Any, weight: Any) -> Any:
+    return function(self, key, np.array(paths, np.int64), np.array(weight, np.float64))
+
+
+def weights() -> Inputs:
+    made: Inputs = []
+    for rng, self in programs(25, 71):
+        many = int(rng.integers(0, 7))
+        made.append(
+            (self, (7, 1), rng.integers(0, 6, many).tolist(), rng.integers(0, 4, many).astype(float).tolist())
+        )
+    for back, part in ((9.0, 1.0), (9.0, 0.9), (9.0, 10.0), (0.0, 0.0)):
+        made.append((self, (7, 1), [3, 0], [back, part]))
+    return made
+
+
+def over(self: Lines, pid: int, tid: int, start: Any, end: Any) -> list[tuple[Place, float]]:
+    if not len(start):
+        return []
+    if (pid, tid) in self._functions:
+        low, high = intervals.union(start, end)
+        return spread(self._functions[pid, tid], low, high)
+    if (pid, tid) not in self._stacks:
+        return []
+    both = list(zip(start.tolist(), end.tolist(), strict=True))
+    rows = [
+        (int(p), s)
+        for t, p, s in zip(*self._stacks[pid, tid], strict=True)
+        if any(a <= t < b for a, b in both)
+    ]
+    only = bool(self._stacks[pid, tid][2].any())
+    kept = [p for p, s in rows if s == 1 or not only]
+    return weighed(self, (pid, tid), kept, [1.0] * len(kept))
+
+
+def overs() -> Inputs:
+    made: Inputs = []
+    for rng, self in programs(30, 73):
+        start = rng.integers(0, 30, 2) * 50_000
+        for tid in (1, 3, 4):
+            scale = 50_000 if tid == 3 else 1
+            made.append((self, 7, tid, start // scale, (start + rng.integers(1, 9, 2) * 50_000) // scale))
+    return [*made, (self, 7, 1, start[:0], start[:0])]
+
+
+def nearest(self: Lines, pid: int, tid: int, calls: Any, weight: Any) -> list[tuple[Place, float]]:
+    if not len(calls):
+        return []
+    if (pid, tid) in self._functions:
+        return lines._together(innermost_of(self._functions[pid, tid], calls, calls + 1), weight)
+    if (pid, tid) not in self._stacks:
+        return []
+    at, path, _ = self._stacks[pid, tid]
+    found = []
+    for call, one in zip(calls.tolist(), weight.tolist(), strict=True):
+        first = int(np.searchsorted(at, call, "left"))
+        before, after = max(first - 1, 0), min(first, len(at) - 1)
+        best = before if abs(int(at[before]) - call) <= abs(int(at[after]) - call) else after
+        found.append((abs(int(at[best]) - call), int(path[best]), one))
+    for near in (300_000, 1_500_000):
+        kept = [one for one in found if one[0] <= near]
+        if kept:
+            return weighed(self, (pid, tid), [one[1] for one in kept], [one[2] for one in kept])
+    return []
+
+
+def calling() -> Inputs:
+    made: Inputs = []
+    for rng, self in programs(30, 79):
+        calls = np.sort(rng.integers(-10, 60, 3)) * 25_000
+        for tid in (1, 3, 4):
+            made.append(
+                (self, 7, tid, calls // (25_000 if tid == 3 else 1), rng.integers(1, 5, 3).astype(float))
+            )
+        late = self._stacks[7, 2][0].max() + np.array([[300_000], [300_001], [1_500_000], [1_500_001]])
+        made += [(self, 7, 2, np.append(one, one + 9_000_000), np.array([1.0, 2.0])) for one in late[:4]]
+    self._stacks[7, 1] = np.array([0, 100_000]), np.array([0, 2]), np.array([0, 0])
+    for call in (50_000, 50_001, 90_000):
+        made.append((self, 7, 1, np.array([call]), np.ones(1)))
+    return [*made, (self, 7, 1, calls[:0], np.zeros(0))]
+
+
+def named(self: Lines, pid: int, tid: int, start: Any, end: Any, pattern: str) -> tuple[float, Any]:
+    if not len(start) or (pid, tid) not in self._stacks:
+        return 0.0, []
+    both = list(zip(start.tolist(), end.tolist(), strict=True))
+    taken = [
+        int(p)
+        for t, p, s in zip(*self._stacks[pid, tid], strict=True)
+        if s == 1 and any(a <= t < b for a, b in both)
+    ]
+    mine = [p for p in taken if any(re.search(pattern, f"{f[1]}:{f[0]}") for f in self._paths[p])]
+    return (len(mine) / len(taken), weighed(self, (pid, tid), mine, [1.0] * len(mine))) if mine else (0.0, [])
+
+
+def naming() -> Inputs:
+    return [(*given, "model\\.py:|queue") for given in overs()]
+
+
+def busy(self: Lines, pid: int, without: Any, window: tuple[int, int]) -> list[tuple[int, Place, int]]:
+    found = []
+    for (process, tid), (at, path, taken) in self._stacks.items():
+        mine = [
+            int(p) for t, p, s in zip(at, path, taken, strict=True) if window[0] <= t < window[1] and s == 1
+        ]
+        inner = [self._paths[p][-1] for p in mine]
+        own = any(own_file(f[1]) for f in inner)
+        most = max(map(inner.count, inner), default=0)
+        if process == pid and tid not in without and own and most < 0.9 * len(inner):
+            found.append((tid, lines.place_of([self._paths[p] for p in mine], [1] * len(mine)), len(mine)))
+    return sorted(found, key=lambda one: -one[2])
+
+
+def busies() -> Inputs:
+    made: Inputs = []
+    for rng, self in programs(40, 83):
+        self._stacks[8, 1] = self._stacks[7, 1]
+        made.append(
+            (self, 7, [] if rng.random() < 0.7 else [1], (int(rng.integers(0, 9)) * 50_000, 1_700_000))
+        )
+    at = np.arange(20) * 50_000
+    self._stacks[7, 1] = at, np.array([1, 4] * 10), np.ones(20, np.int64)  # nothing of its own
+    made.append((program(rng), 7, [2], (0, 1_000_000)))
+    made[-1][0].__dict__["_stacks"] = dict(self._stacks)
+    for stuck in (17, 18, 19, 9, 10):  # of 20, or of 10 that are asked about
+        self._stacks[7, 1] = at, np.where(np.arange(20) < stuck, 0, 2), np.ones(20, np.int64)
+        one = program(rng)
+        one.__dict__["_stacks"] = dict(self._stacks)
+        made += [(one, 7, [2], (0, 1_000_000)), (one, 7, [2], (0, 500_000))]
+    return made
+
+
+def between(self: Lines, key: tuple[int, int], low: int, high: int, inside: bool) -> Place:
+    at, path, taken = self._stacks[key]
+    rows = [(int(p), s) for t, p, s in zip(at, path, taken, strict=True) if low <= t < high]
+    kept = sorted(p for p, s in rows if s == 1 or not inside)
+    if kept:
+        distinct = sorted(set(kept))
+        counts = [kept.count(p) for p in distinct]
+        return lines.place_of([self._paths[p] for p in distinct], counts, self.loop_of(*key))
+    earlier, later = [int(p) for p in path[at < low]], [int(p) for p in path[at >= high]]
+    if not earlier or not later:
+        return NOWHERE
+    before, after = self._paths[earlier[-1]], self._paths[later[0]]
+    place = lines.place_of([lines._common(before, after)], [1])
+    line = next((n for f, p, n in after[::-1] if (f, lines.short(p)) == (place.function, place.file)), 0)
+    until = 0 if line == place.line else line
+    return Place(
+        place.function,
+        place.file,
+        place.line,
+        place.loads,
+        until,
+        False,
+        place.waits,
+        place.compiles,
+        place.loop,
+    )
+
+
+def stretches() -> Inputs:
+    made: Inputs = []
+    for rng, self in programs(60, 89):
+        low = int(rng.integers(0, 36)) * 50_000
+        for inside in (True, False):
+            made.append((self, (7, 2), low, low + int(rng.integers(0, 5)) * 50_000, inside))
+    return made
