@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # these load pandas, which is not waited for before the learn
 
 SEED_VARIABLE = "LABCODE_EXERCISE_SEED"
 _PRINTED_LINES = 8
-_LATER_S = 1.0  # for answers behind a wrong one
+_LATER_S = 2.0  # for answers behind a wrong one
 
 
 def grade(exercise: Exercise, part: Part, file: Path, *, compiling: bool = True, own: bool = True) -> Verdict:
@@ -107,8 +107,8 @@ def seed_from_environment() -> int:
 def grade_cases(task: Task, ran: execution.Execution, seed: int) -> Verdict:
     """Grade a file, by the process that runs it and the cases of a task, some of them drawn with ``seed``.
 
-    The learner's process computes while this one runs the solution; behind a wrong answer for a second more,
-    since a reason has to fit what comes then.
+    The learner's process computes while this one runs the solution; behind a wrong answer for two seconds
+    more, since a reason has to fit what comes then.
     """
     import numpy as np
 

@@ -206,6 +206,25 @@ def test_a_reason_is_told_only_if_it_fits_what_was_right_before(tmp_path: Path) 
     assert likely(task.judge(now, 6.0, [before])) == "", "whoever doubles had been wrong there"
 
 
+def test_a_reason_is_told_only_if_it_fits_what_is_answered_later(tmp_path: Path) -> None:
+    file = tmp_path / "a_same.py"
+    file.write_text("def same(value):\n    return value\n", encoding="utf-8")
+    (tmp_path / "a_mistakes.toml").write_text(
+        '[[mistakes]]\nsays = "doubled"\nold = "return value"\nnew = "return 2 * value"\n'
+        '[[mistakes]]\nsays = "squared"\nold = "return value"\nnew = "return value * value"\n',
+        encoding="utf-8",
+    )
+    found = Task(PART, file, SimpleNamespace())
+    two, three, five = (Case("a case", "an input", "same", (value,)) for value in (2.0, 3.0, 5.0))
+    assert likely(found.judge(two, 4.0, (), [(three, 6.0)])) == "doubled"
+    assert likely(found.judge(two, 4.0, (), [(three, 9.0)])) == "squared"
+    assert likely(found.judge(two, 4.0, (), [(three, 3.0)])) == "", "either had been wrong there"
+    assert likely(found.judge(two, 4.0, (), [(three, 6.0), (five, 7.0)])) == "doubled", "and something else"
+    assert likely(found.judge(two, 4.0, (), [(three, 7.0), (five, 9.0)])) == ""
+    assert likely(found.judge(two, 2000.0)).startswith("a factor of 1,000")
+    assert likely(found.judge(two, 2000.0, (), [(three, 4.0), (five, 6.0)])) == "", "by chance alone"
+
+
 def test_a_word_that_there_is_not_lists_those_there_are() -> None:
     found = task("energy-ex03a")
     case = next(one for one in cases_of("energy-ex03a") if found.expect(one) == "gap")

@@ -3,13 +3,15 @@
 python -m tests.grading.drive LAB CHEATS default|isolated
 
 A cheat has reached something when its part passed, when a file of the lab, of the grades or of what was
-handed in has changed, when one of its processes is still there, or when it has been heard on the network.
+handed in has changed, when one of its processes is still there, when it has been heard on the network, or
+when the grader is left with less of the machine.
 """
 
 import hashlib
 import io
 import json
 import os
+import resource
 import shutil
 import socket
 import sys
@@ -56,6 +58,12 @@ def state(*tops: Path) -> dict[str, str]:
     }
 
 
+def standing() -> tuple[int, set[int], tuple[int, int]]:
+    """What this process has of the machine: its rank, processors, and time."""
+    most = resource.getrlimit(resource.RLIMIT_CPU)
+    return os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0), most
+
+
 def left(mark: str) -> list[int]:
     """Processes that name the answer, or what a cheat leaves behind, among their words."""
     found = []
@@ -78,6 +86,7 @@ def attempt(lab: Path, cheat: Path, isolated: bool, folder: Path, door: socket.s
         if place.suffix in (".py", ".cu") and not place.is_symlink():
             (place.parent / "port.txt").write_text(str(door.getsockname()[1]))
     before, target, out = state(lab, folder), lab / "grades.json", io.StringIO()
+    rank, kept = standing(), Path("/dev/shm/labcode-left-98765")
     flags: dict[str, Any] = {"hint": False, "watch": False, "reset": None, "solutions": False}
     run.main(
         [short],
@@ -95,6 +104,10 @@ def attempt(lab: Path, cheat: Path, isolated: bool, folder: Path, door: socket.s
     after = state(lab, folder)
     after.pop(str(target))
     reached += sorted(name for name in before | after if before.get(name) != after.get(name))
+    reached += ["the grader's rank"] if standing() != rank else []
+    if kept.exists():
+        reached.append(str(kept))
+        kept.unlink()
     reached += ["grades"] if target.read_bytes() != written else []
     for number in left(str(folder)):
         reached.append(f"process {number}")

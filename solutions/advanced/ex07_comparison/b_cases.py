@@ -79,6 +79,10 @@ def _pairs(rng: Rng, limit: float) -> list[tuple[str, Pair]]:
     return [
         ("nothing changed", pair(same, same)),
         ("a real regression", pair(same, {"period": 1.25 * base, "busy": 0.5})),
+        (
+            "a little slower, within the limit",
+            pair({**same, "steps": 60}, {"period": 1.025 * base, "busy": 0.5, "steps": 60}),
+        ),
         ("an improvement", pair(same, {"period": 0.75 * base, "busy": 0.5})),
         (
             "an improvement that moves work into the step's range",

@@ -50,7 +50,7 @@ def answers() -> Answers:
                         "record_shapes=True, on_trace_ready=save)",
                     ),
                     Check(
-                        "other steps are recorded: wait and warmup together come before the first",
+                        "other steps are recorded: wait and warmup come before the first, active are as many",
                         lambda r: r.recorded(1000) == [10, 11, 12],
                         "profile(schedule=schedule(wait=10, warmup=1, active=3, repeat=1), "
                         "record_shapes=True, on_trace_ready=save)",
