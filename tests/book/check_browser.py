@@ -84,10 +84,15 @@ class Browser:
         """The value of a JavaScript expression in the page."""
         return self.call("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
 
-    def open(self, address: str, *, scripts: bool = True) -> None:
-        """Load a page and wait until it has settled: for the frames after its end, where it runs scripts."""
+    def open(self, address: str, *, scripts: bool = True, width: int | None = None) -> None:
+        """Load a page and wait until it has settled: for the frames after its end, where it runs scripts.
+
+        The screen gets its width when the page before is gone, which would be laid out anew for it.
+        """
         self.events.clear()
         self.call("Page.navigate", url=address)
+        if width is not None:
+            self.size(width)
         end = time.monotonic() + LOAD_S
         while time.monotonic() < end:
             if (
@@ -124,9 +129,10 @@ class Browser:
         sizes = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.call("Emulation.setDeviceMetricsOverride", **sizes)
 
-    def scheme(self, name: str) -> None:
-        """What the system prefers: light or dark."""
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}])
+    def scheme(self, name: str, *, media: str = "") -> None:
+        """What the system prefers, light or dark; and what it shows pages on, if that is no screen."""
+        preferred = {"name": "prefers-color-scheme", "value": name}
+        self.call("Emulation.setEmulatedMedia", media=media, features=[preferred])
 
 
 @contextmanager
@@ -246,16 +252,14 @@ def _see(folder: Path, shots: Path | None, left: deque[str], _: int) -> list[tup
             except IndexError:  # another browser was faster
                 break
             themes = THEMES if len(left) % 2 == 0 else THEMES[::-1]  # half of them are loaded in the dark
-            for number, (width, theme) in enumerate(zip(VIEWS, (*themes, *themes[::-1]), strict=True)):
-                if number == 0:
-                    tab.call("Page.navigate", url="about:blank")  # else the page before is laid out anew
-                if number == 0 or width != VIEWS[number - 1]:
-                    tab.size(width)
+            for number, (width, theme) in enumerate(zip(VIEWS, themes * 2, strict=True)):
                 tab.scheme(theme)
                 if number == 0:
-                    tab.open(f"{host}/{page}")
+                    tab.open(f"{host}/{page}", width=width)
                 else:
                     tab.events.clear()
+                    if width != VIEWS[number - 1]:
+                        tab.size(width)
                     tab.settled("1")
                 said = tab.evaluate(EXAMINE)
                 if number == 0:
@@ -272,7 +276,7 @@ def _see(folder: Path, shots: Path | None, left: deque[str], _: int) -> list[tup
                     _shoot(tab, shots / name, width)
                 if number == 1:
                     paper = f"paper {width}"
-                    found += [(f"{page}: {text}", paper) for text in complaints_about_paper(tab)]
+                    found += [(f"{page}: {text}", paper) for text in complaints_about_paper(tab, theme)]
                 view = f"{theme} {width}"
                 found += [(f"{page}: {text}", view) for text in [*complaints(tab.events, host), *said]]
     return found

@@ -160,13 +160,13 @@ def check_switches(tab: Browser, address: str, page: str) -> list[str]:
     return found
 
 
-def complaints_about_paper(tab: Browser) -> list[str]:
-    """Complaints about the open page when it is printed: headings out of order, what only a screen can do,
-    doubled pictures.
+def complaints_about_paper(tab: Browser, theme: str) -> list[str]:
+    """Complaints about the open page when it is printed by a system that prefers a theme: headings out of
+    order, what only a screen can do, doubled pictures.
     """
-    tab.call("Emulation.setEmulatedMedia", media="print")
+    tab.scheme(theme, media="print")
     seen: dict[str, Any] = tab.evaluate(_ON_PAPER)
-    tab.call("Emulation.setEmulatedMedia", media="")
+    tab.scheme(theme)
     levels, found = seen["levels"], []
     if levels.count(1) != 1 or levels[0] != 1:
         found.append(f"on paper {levels.count(1)} main headings, the first of level {levels[:1]}")

@@ -54,7 +54,7 @@ def test_what_is_wrong_is_found(tmp_path):
         "image without a description picture.svg",
         "doubled id a",
         "link to a place that is not there: #nowhere",
-        "scrolls sideways to 608: div “wide” (dark 390, light 390)",
+        "scrolls sideways to 608: div “wide” (light 390, dark 390)",
     ):
         assert text in found
 

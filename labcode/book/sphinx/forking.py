@@ -28,7 +28,7 @@ from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
 from labcode.errors import LabError
 from labcode.outputs import private_folder
-from labcode.store import load_set
+from labcode.store import list_sets, load_set
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -193,7 +193,8 @@ def _main() -> None:
     for name in _IMPORTED:
         importlib.import_module(name)
     with contextlib.suppress(LabError):  # pages say it
-        load_set()
+        for name in list_sets():
+            load_set(name)
     gc.collect()
     gc.freeze()  # what all have is not looked through by each
     asked = _serve(listener)

@@ -315,13 +315,14 @@ def _write(
 
 
 def fill_boxes(axes: Axes, boxes: Sequence[Box], color: str, *, zorder: float) -> None:
-    """Many rectangles as one path, which keeps a file with thousands of them small."""
+    """Many rectangles as one path, which keeps a file with thousands of them small, in axes with limits."""
     if not boxes:
         return
     corners = np.array(boxes)[:, [0, 1, 2, 1, 2, 3, 0, 3, 0, 1]].reshape(-1, 2)
     one = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
     path = Path(corners, np.tile(np.array(one, dtype=np.uint8), len(boxes)))
-    axes.add_patch(PathPatch(path, facecolor=color, linewidth=0, zorder=zorder))
+    # not `add_patch`, which looks through all corners in Python for limits that nobody asks for
+    axes.add_artist(PathPatch(path, facecolor=color, linewidth=0, zorder=zorder))
 
 
 __all__ = ["compare_timelines", "compose", "draw_timeline", "timeline"]
