@@ -513,13 +513,16 @@ def unpack_limit(packed_bytes: int) -> int:
     return _limit() or max(_LEAST_LIMIT, _MOST_PACKED * packed_bytes)
 
 
-def refuse_large(report: Path) -> None:
-    """`InputError` for a report of nsys that takes more than ten seconds to read, without ``--limit``."""
-    size, most = report.stat().st_size, _limit() or _LARGEST_REPORT
+def refuse_large(file: Path, size: int, most: int = _LARGEST_REPORT) -> None:
+    """`InputError` for a file of more bytes than ``most`` or, where it is given, ``--limit``.
+
+    By default for a report of nsys that takes more than ten seconds to read.
+    """
+    most = _limit() or most
     if size > most:
         raise InputError(
-            f"{report}: {size / (1 << 30):.3g} GiB, more than the {most / (1 << 30):.3g} GiB that are read; "
-            f"if you trust it, labcode --limit {size / (1 << 30) + 1:.0f} … takes it"
+            f"{file}: {size / (1 << 30):.3g} GiB, more than the {most / (1 << 30):.3g} GiB that are read; if "
+            f"you trust it and have the memory, labcode --limit {size / (1 << 30) + 1:.0f} … takes it"
         )
 
 

@@ -21,7 +21,7 @@ from labcode.inputs import plain_file
 from labcode.outputs import private_folder
 from labcode.reports.ncu import wire
 from labcode.reports.ncu.open import check_frame
-from labcode.store import unpack_xz
+from labcode.store import unpack_limit, unpack_xz
 
 UNPACKED = "export.sqlite"  # what an export by columns is called meanwhile
 _LARGEST_UNPACKED = 1 << 30
@@ -206,14 +206,14 @@ def _read(path: Path, where: str) -> bytes:
 
 
 def _unpack(packed: Path, where: str, write: Callable[[bytes], Any]) -> None:
-    """Unpack a file of at most 1 GiB; `InputError` for a damaged or larger one."""
-    written = 0
+    """Unpack a file; `InputError` for a damaged one and one of more than 1 GiB or `store.unpack_limit`."""
+    written, most = 0, min(_LARGEST_UNPACKED, unpack_limit(packed.stat().st_size))
     try:
         with (gzip.open if packed.suffix == ".gz" else lzma.open)(packed) as source:
             while chunk := source.read(_CHUNK):
                 written += len(chunk)
-                if written > _LARGEST_UNPACKED:
-                    raise InputError(f"{where} unpacks to more than {_LARGEST_UNPACKED >> 20} MiB; refused")
+                if written > most:
+                    raise InputError(f"{where} unpacks to more than {most >> 20} MiB; refused")
                 write(chunk)
     except (lzma.LZMAError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{where} cannot be unpacked ({error}); fetch it again") from None

@@ -162,7 +162,7 @@ def scrub_file(path: Path, output: Path | None = None, also: Names = (), *, forc
 
 
 def _export(report: Path, target: Path) -> None:
-    refuse_large(report)
+    refuse_large(report, report.stat().st_size)
     nsys = find_nsys()
     if nsys is None:
         raise InputError(

@@ -76,7 +76,8 @@ def _root(
         typer.Option(
             "--limit",
             metavar="GIB",
-            help="To how many GiB a packed capture may unpack; by default 200 times its size, 0.25 at least.",
+            help="To how many GiB a packed capture may unpack, by default 200 times its size, 0.25 at least, "
+            "and how large a trace (0.5) and a report of nsys (8) may be.",
         ),
     ] = "",
 ) -> None:
@@ -140,6 +141,8 @@ def _main(interrupted: Sequence[int]) -> NoReturn:
         _fail(describe_os_error(error))
     except RecursionError:
         _fail("what was read is nested too deep for a capture; record it again")
+    except MemoryError:
+        _fail("it takes more memory than there is; record less, or use a larger machine")
     except Exception as error:
         # Newer Typer bundles its own copy of click, so a usage error is known by what it can do.
         describe = getattr(error, "format_message", None)

@@ -1,5 +1,7 @@
 """What the campaign found that deserves a case of its own."""
 
+import gzip
+import importlib
 import io
 import itertools
 import json
@@ -24,6 +26,7 @@ from labcode.analysis.timeline import critical_path
 from labcode.capture.scan import json_texts
 from labcode.errors import InputError
 from labcode.hardware import management
+from labcode.reports.kineto import text as trace_text
 from labcode.reports.nsys import source
 from labcode.show.text import one_line as one_line_of
 from tests.support import exports, histories, ranks
@@ -117,6 +120,43 @@ def test_a_report_of_holes_is_not_read(tmp_path: Path, command: str) -> None:
     assert "60 GiB, more than the 8 GiB that are read" in said and "--limit 61" in said
     said = one_line(labcode("--limit", "0.001", command, report))
     assert "more than the 0.001 GiB" in said
+
+
+@pytest.mark.parametrize("name", ("run.trace.json", "run.trace.json.gz"))
+def test_a_trace_that_would_not_fit_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(trace_text, "_LARGEST", 1 << 20)
+    text = b'{"schemaVersion": 1, "traceEvents": [' + b" " * (3 << 19) + b"]}"
+    trace = tmp_path / name
+    trace.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    with pytest.raises(InputError, match=r"more than the 0\.000977 GiB that are read.*--limit"):
+        reports.open_timeline(trace, "stats")
+    monkeypatch.setenv("LABCODE_LIMIT", "1")
+    reports.open_timeline(trace, "stats").close()
+
+
+def test_too_little_memory_is_said_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def greedy(_: str) -> None:
+        raise MemoryError
+
+    entry = importlib.import_module("labcode.cli.main")
+    monkeypatch.setattr(entry, "program", greedy)
+    with pytest.raises(SystemExit) as ended:
+        entry.main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("labcode: it takes more memory than there is")
+
+
+def test_blanks_between_events_are_passed_over(tmp_path: Path) -> None:
+    trace = tmp_path / "run.trace.json"
+    event = b'{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 5}'
+    blanks = b" " * (9 << 20)  # more than a block
+    trace.write_bytes(b'{"traceEvents": [' + blanks + event + blanks + b"," + blanks + event + blanks + b"]}")
+    with reports.open_timeline(trace, "stats") as report:
+        assert len(report.kernels()) == 2 and not report.warnings[1:]
 
 
 def test_of_too_many_ranks_a_sample_is_read_and_all_are_counted(

@@ -30,10 +30,10 @@ HELD = (  # at full size within ten seconds and a gigabyte
         "parts:",
     ),
     *("windows:report", "windows:stats", "windows:timeline", "device_name:diagnose", "device_name:report"),
-    *("long_names:stats", "long_names:timeline", "nested:stats", "long_part:table", "devices:md"),
+    *("long_names:stats", "long_names:timeline", "long_part:table", "devices:md"),
     *("long_names:md", "long_names:diagnose", "devices:stats", "devices:shown", "devices:scrub"),
     *("names:stats", "names:shown", "names:diagnose", "names:report", "names:md", "names:timeline"),
-    *("names:page", "names:compare"),
+    *("names:page", "names:compare", "nested:", "behind:", "history:", "kernels:", "spaces:", "lists:"),
 )
 SAMPLED = ("streams:diagnose", "long_names:md", "parts:md", "lists:verify")
 

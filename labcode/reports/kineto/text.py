@@ -18,6 +18,7 @@ import msgspec
 from labcode.errors import InputError
 
 BLOCK = 1 << 22  # bytes of text decoded at once
+_LARGEST = 1 << 29  # bytes of text; three times as much is held: 1 GiB more than the file has
 _MOST_AROUND = 1 << 26  # bytes before or after the events
 _LONGEST_EVENT = 1 << 28
 _DEEPEST = 500
@@ -57,6 +58,8 @@ class TraceText:
         ``decode_one``, one by one, which answers whether it could take it. Raises `InputError` for a file
         that is no trace.
         """
+        found = self.path.stat()
+        self._refuse(min(found.st_size, 512 * found.st_blocks))  # what follows in a sparse file is not read
         with closing(_ahead(blocks(self.path, self._note))) as self._blocks:
             try:
                 self._read(decode, decode_one)
@@ -90,13 +93,13 @@ class TraceText:
                     )
                 self._stop(f"what follows there is no event ({near!r})")
                 return
-            data = data[end:]
+            data = data[end:].lstrip(_SPACE)
             if ended:
                 self._stop("it ends within an event" if data.strip(_SPACE) else "it ends between two events")
                 return
             if len(data) > _LONGEST_EVENT:
                 raise InputError(f"{self.path}: an event of more than 256 MiB; no trace of torch.profiler")
-            wanted = BLOCK if spans else 2 * len(data)
+            wanted = BLOCK if spans else max(BLOCK, 2 * len(data))
 
     def _more(self, data: bytes, wanted: int) -> tuple[bytes, bool]:
         """The data with as many blocks behind as it takes to have so many bytes; whether the file ended."""
@@ -116,7 +119,14 @@ class TraceText:
             block, self._blocks = block[:zeros], iter(())
         if block is not None:
             self.bytes_read += len(block)
+            self._refuse(self.bytes_read)
         return block
+
+    def _refuse(self, size: int) -> None:
+        if size > _LARGEST:
+            from labcode.store import refuse_large  # takes time to import
+
+            refuse_large(self.path, size, _LARGEST)
 
     def _note(self, reason: str) -> None:
         self.cut_off = self.cut_off or reason

@@ -118,7 +118,7 @@ def _exported(report: Path) -> Path:
 
     from labcode import store, tools
 
-    store.refuse_large(report)
+    store.refuse_large(report, report.stat().st_size)
     try:
         nsys = tools.require_nsys()
     except ToolError as error:
