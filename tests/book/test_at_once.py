@@ -150,7 +150,10 @@ def running(mark: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("way", ["killed", "interrupted"])
+@pytest.mark.parametrize(
+    "way",
+    [pytest.param("killed", marks=pytest.mark.slow), "interrupted"],  # `test_forking.py` kills one
+)
 def test_a_build_that_is_cut_off_leaves_no_process_and_the_next_one_is_right(
     house: Path, waiting: tuple[Path, Path], way: str
 ) -> None:

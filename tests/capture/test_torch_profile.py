@@ -183,6 +183,7 @@ def test_changed_options_make_a_capture_stale(lab: Lab, monkeypatch: pytest.Monk
     assert [finding.kind for finding in verify.verify("mine")] == ["stale"]
 
 
+@pytest.mark.slow  # a stand-in is filed above; `tests/analysis/stats/test_kineto_ops.py` compares the numbers
 def test_a_real_recording_reads_as_pytorch_says_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

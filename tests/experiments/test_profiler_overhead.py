@@ -20,6 +20,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.slow  # a way that fails is a process of its own, too; switches are recorded in this one
 def test_each_way_has_times_beside_those_without_a_profiler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
