@@ -26,6 +26,7 @@ from labcode.show import percent
 
 ALLOCATIONS = 2
 BLOCKED = 0.5  # of the samples
+GIVES_BACK = r"torch/cuda/memory\.py:empty_cache$"
 _LOADING = CODE["loading"]
 
 
@@ -153,7 +154,10 @@ def allocation_in_loop(tables: Tables) -> Finding:
         lambda p: changes.without_calls(changes.without_waits(p, chosen(p)), chosen(p), 0.2),
         1.0 if count else 0.0,
     )
-    where = told_places(tables.ledger.places("allocation"))
+    host, mine = tables.replay.host, calls[(calls["pid"] == tables.ledger.pid).to_numpy()]
+    # a stack that names who gives the memory back says more than the many that ask for it again
+    _, given_back = tables.lines.naming(host.pid, host.main, *spans(mine), GIVES_BACK)
+    where = told_lines(given_back) or told_places(tables.ledger.places("allocation"))
     table = calls.assign(duration_ns=duration_ns(calls))
     columns = ["name", "start_ns", "duration_ns", "pid", "tid", "return_value"]
     each = f" ({count / tables.count:.3g} an iteration)" if tables.count and count else ""

@@ -92,7 +92,7 @@ def _own_ns(tree: kineto_tree.Tree, window: tuple[int, int] | None = None) -> In
         start, end = np.clip(start, *window), np.clip(end, *window)
     spent = end - start
     inner = np.bincount(tree.parent[tree.parent >= 0], spent[tree.parent >= 0], len(spent))
-    return np.maximum(spent - inner.astype(np.int64), 0)
+    return np.asarray(np.maximum(spent - inner.astype(np.int64), 0), np.int64)
 
 
 def updates(report: KinetoReport, rank: int) -> tuple[int, int, int] | None:

@@ -465,3 +465,31 @@ def test_iterations_have_their_samples_together_and_methods_of_one_name_are_told
         machine.launch(strangers.ADAM, 60 * strangers.US)
     found = {one.rule: one for one in judged(sampled(machine, samples, tmp_path / "a.sqlite"))}
     assert "100.0 % of that in `forward`, net.py:2" in found["unfused-elementwise"].message
+
+
+def test_calls_that_allocate_are_no_launches_and_name_who_gives_memory_back(tmp_path: Path) -> None:
+    """Launches set the pace; after each step the cache is given back, and in the next memory is asked for."""
+    samples: list[tuple[int, Sequence[Frame]]] = []
+    giving = (
+        ("empty_cache", "/usr/lib/python3/site-packages/torch/cuda/memory.py", 280),
+        ("train", "/home/me/project/train.py", 69),
+    )
+
+    def memory(m: strangers.Machine, step: int) -> None:
+        m.wait("cudaFree")
+        for _ in range(6):
+            samples.append((m.now + 1, giving))
+            m.call("cudaFree", 300 * strangers.US)
+        samples.append((m.now + 1, (strangers.HERE,)))
+        for _ in range(6):
+            m.call("cudaMalloc", 300 * strangers.US)
+
+    machine = strangers.train(
+        strangers.started(), layers=60, gemm_ns=4 * strangers.US, small=2 * strangers.US, after=memory
+    )
+    first, *rest = judged(sampled(machine, samples, tmp_path / "a.sqlite"))
+    assert first.rule == "allocation-in-loop"
+    assert "100.0 % of that in `train`, train.py:69" in first.message
+    launches = next(one for one in rest if one.rule == "launch-bound")
+    assert launches.gain is not None and first.gain is not None
+    assert launches.gain + first.gain < 1  # nothing of an iteration is promised twice
