@@ -98,7 +98,7 @@ def copies_around(program: Program, code: Bools, into: Bools, back: Bools) -> Bo
     wanted[launch_of(program)[code]] = True
     after = into & wanted[call_of(program)]
     wanted[:] = False
-    wanted[_launched_before(launches)[code]] = True
+    wanted[launched_before(launches)[code]] = True
     return np.asarray(after | (back & wanted[call_of(program)]), np.bool_)
 
 
@@ -106,10 +106,10 @@ def code_after(program: Program, code: Bools, back: Bools) -> Bools:
     """Of some code before calls that which follows one of some copies, with nothing launched in between."""
     copied = np.zeros(len(program.row) + 1, np.bool_)
     copied[call_of(program)[back]] = True
-    return np.asarray(code & copied[_launched_before(program.last > program.first)], np.bool_)
+    return np.asarray(code & copied[launched_before(program.last > program.first)], np.bool_)
 
 
-def _launched_before(launches: Bools) -> Ints:
+def launched_before(launches: Bools) -> Ints:
     """For each call the one before it that launched last; as many as there are calls: none."""
     places = np.flatnonzero(launches)
     found = np.searchsorted(places, np.arange(len(launches)), "left") - 1

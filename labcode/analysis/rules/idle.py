@@ -198,6 +198,17 @@ def _of_reads(tables: Tables) -> tuple[float, float, float]:
     return share, min(share, between), count
 
 
+def _read_again(tables: Tables, program: Program) -> Bools:
+    """Which copies of numbers to the host follow another one with nothing launched in between: one copy would
+    bring them all.
+    """
+    small = owned(tables, program, "copy-out") & (op_sizes(tables, program) <= READ_BYTES)
+    asked = calls_of_ops(program, small)
+    before = changes.launched_before(program.last > program.first)
+    again = asked & np.append(asked, False)[before]
+    return np.asarray(small & again[changes.call_of(program)], np.bool_)
+
+
 def _between_reads(program: Program, reads: Bools) -> Bools:
     """Which calls lie between two reads with few launches in between."""
     places = np.flatnonzero(reads)
@@ -226,7 +237,8 @@ def sync_in_loop(tables: Tables) -> Finding:
     A call counts when a gap began while it ran and ended with an operation launched after it; the wait
     at the end of the program does no harm. Numerator: the CPU's time in such calls. Copies of 4 KiB or less
     to the host count: a number is read. Gain: the replay in which nobody waits in these calls, so that the
-    CPU may be ahead; cautious: a fifth less, for some results must be read. Where many numbers are read one
+    CPU may be ahead, and numbers read right after each other are one copy; cautious: a fifth less, for some
+    results must be read. Where many numbers are read one
     by one, what is launched for them counts, too. Where the CPU hardly waits and the GPU does,
     `drained-queue` tells of it.
     """
@@ -297,7 +309,13 @@ def _synchronizing(tables: Tables, spent: int, dry: int, evidence: pd.DataFrame,
     places, kinds = "", ""
     if program is not None:
         mine = chosen(program)
-        free = tables.replay.gain(*[lambda p: changes.without_waits(p, mine)] * 2) if mine.any() else None
+        again = _read_again(tables, program)
+
+        def unread(p: Program) -> Program:
+            less = changes.without_waits(p, mine)
+            return changes.without_copies(less, again) if again.any() else less
+
+        free = tables.replay.gain(unread, unread) if mine.any() else None
         gain = Gain(free.share, 0.8 * free.low, free.high) if free is not None else Gain(0.0, 0.0, 0.0)
         reading, between, _ = _of_reads(tables)
         extra = reading * tables.ledger.share("launch", "sync", "copy-call")

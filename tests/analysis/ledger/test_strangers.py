@@ -493,3 +493,20 @@ def test_calls_that_allocate_are_no_launches_and_name_who_gives_memory_back(tmp_
     launches = next(one for one in rest if one.rule == "launch-bound")
     assert launches.gain is not None and first.gain is not None
     assert launches.gain + first.gain < 1  # nothing of an iteration is promised twice
+
+
+def test_numbers_read_right_after_each_other_are_one_copy(tmp_path: Path) -> None:
+    """Each step reads 64 numbers one by one; mended: once, a list of them."""
+
+    def reads(many: int) -> strangers.Machine:
+        def read(m: strangers.Machine, step: int) -> None:
+            for _ in range(many):
+                m.python(10 * strangers.US)
+                m.item()
+
+        return strangers.train(strangers.started(), layers=4, gemm_ns=60 * strangers.US, after=read)
+
+    fault, mended = reads(64), reads(1)
+    found = {one.rule: one for one in judged(fault.export(tmp_path / "a.sqlite"))}
+    gain = found["sync-in-loop"].gain
+    assert gain is not None and gain > gained_by(fault, mended) - 0.05
