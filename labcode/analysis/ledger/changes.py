@@ -81,6 +81,41 @@ def without_ops(program: Program, ops: Bools) -> Program:
     )
 
 
+def without_copies(program: Program, copies: Bools) -> Program:
+    """Some copies are not made: neither they nor their calls, nor the wait right after each, take time."""
+    called = np.zeros(len(program.row), np.bool_)
+    called[call_of(program)[copies]] = True
+    waits = np.append(False, called[:-1]) & (program.waits > 0) & (program.last == program.first)
+    return without_calls(without_ops(not_blocking(program, copies), copies), waits)
+
+
+def copies_around(program: Program, code: Bools, into: Bools, back: Bools) -> Bools:
+    """Of copies to the GPU (``into``) those right after some code before calls, which makes what they bring;
+    of copies from it (``back``) those right before, whose data the code works with.
+    """
+    launches = program.last > program.first
+    wanted = np.zeros(len(program.row) + 1, np.bool_)
+    wanted[launch_of(program)[code]] = True
+    after = into & wanted[call_of(program)]
+    wanted[:] = False
+    wanted[launched_before(launches)[code]] = True
+    return np.asarray(after | (back & wanted[call_of(program)]), np.bool_)
+
+
+def code_after(program: Program, code: Bools, back: Bools) -> Bools:
+    """Of some code before calls that which follows one of some copies, with nothing launched in between."""
+    copied = np.zeros(len(program.row) + 1, np.bool_)
+    copied[call_of(program)[back]] = True
+    return np.asarray(code & copied[launched_before(program.last > program.first)], np.bool_)
+
+
+def launched_before(launches: Bools) -> Ints:
+    """For each call the one before it that launched last; as many as there are calls: none."""
+    places = np.flatnonzero(launches)
+    found = np.searchsorted(places, np.arange(len(launches)), "left") - 1
+    return np.where(found >= 0, np.append(places, 0)[found], len(launches))
+
+
 def launch_of(program: Program) -> Ints:
     """For each call the one that launches what it is made for: itself, or the next one, which short calls
     that neither launch nor wait prepare; as many as there are calls: none.

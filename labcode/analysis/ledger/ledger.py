@@ -490,6 +490,8 @@ class _Idle:
         owner = np.full(len(rows), "host-code", object)
         position = {int(row): place for place, row in enumerate(rows)}
         guessed = []
+        width = (high - low)[looked]
+        loaded = coded = 0  # ns of stretches before a batch's copy whose samples say what was done in them
         for number, row in enumerate(looked.tolist()):
             place = places[number]
             inside = named[number] if share[number] >= WAITING else ""
@@ -499,9 +501,13 @@ class _Idle:
                 owner[position[row]] = "data-loading"
             elif not (place.file and place.seen) and not inside and bool(reads[number] or next_copy[number]):
                 guessed.append(position[row])
+            if bool(next_copy[number]) and place.file and place.seen:
+                loaded += int(width[number]) * place.loads
+                coded += int(width[number]) * (not place.loads)
             self.told[int(cut[0][row])] = (place, inside)
-        # what comes before the copy of a batch now and then only is something else
-        if 2 * len(guessed) >= self.iterations:
+        # what comes before the copy of a batch now and then only is something else; and where most of such
+        # stretches are seen to be other code, those without a sample are, too
+        if 2 * len(guessed) >= self.iterations and loaded >= coded:
             owner[guessed] = "data-loading"
         for name in ("loading", "data-loading", "host-code"):
             some = rows[owner == name]

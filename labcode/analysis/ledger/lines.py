@@ -4,9 +4,11 @@ A line is that of the innermost frame outside of PyTorch, installed packages and
 nsys' exports there are stacks at calls of CUDA and samples; of traces the functions that were running.
 """
 
+import bisect
 import functools
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -42,6 +44,7 @@ TOP_LEVEL = "<module>"  # of a script
 SOME = 0.1  # of the weight
 STUCK = 0.9  # of its samples: a thread that is at one line so often waits there
 NEAR_NS = 300_000  # from a call to a sample
+FOLDED = 1  # stacks of all iterations together for each call of one; with fewer the nearest in time says more
 _KINETO = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)$")
 
 
@@ -126,10 +129,19 @@ class Lines:
         some = inside & (sampled == 1) if sampled.any() else inside
         return self._shares((pid, tid), path[some], np.ones(int(some.sum()), np.float64))
 
-    def launched(self, pid: int, tid: int, calls: Ints, weight: Floats) -> list[tuple[Place, float]]:
+    def launched(
+        self,
+        pid: int,
+        tid: int,
+        calls: Ints,
+        weight: Floats,
+        repeated: tuple[Ints, Ints] | None = None,
+    ) -> list[tuple[Place, float]]:
         """Where a thread was when calls were made (their times), by weight: places and shares, most first.
 
-        Of samples the nearest one counts, where it is near.
+        Iterations that make the same calls (``repeated``: when each call of them returned, by time, and its
+        number in its iteration) have their stacks together: those before or in one call say where it is made
+        in each. Otherwise the nearest stack counts, where it is near.
         """
         if not self.known or not len(calls):
             return []
@@ -139,6 +151,10 @@ class Lines:
         if (pid, tid) not in self._stacks:
             return []
         at, path, _ = self._stacks[pid, tid]
+        if repeated is not None and len(repeated[0]):
+            found = self._folded((pid, tid), calls, weight, *repeated)
+            if found:
+                return found
         after = np.searchsorted(at, calls, "left")
         before, after = np.maximum(after - 1, 0), np.minimum(after, len(at) - 1)
         nearest = np.where(np.abs(at[before] - calls) <= np.abs(at[after] - calls), before, after)
@@ -148,6 +164,65 @@ class Lines:
             if some.any():
                 return self._shares((pid, tid), path[nearest[some]], weight[some])
         return []
+
+    def _folded(
+        self, key: tuple[int, int], calls: Ints, weight: Floats, ends: Ints, number: Ints
+    ) -> list[tuple[Place, float]]:
+        """As `launched`, of calls that iterations repeat; none where stacks are too few for that."""
+        at, path, _ = self._stacks[key]
+        low, high = int(ends[0]), int(ends[-1])
+        some = (at > low) & (at <= high)
+        at, path = at[some], path[some]
+        numbers = int(number.max()) + 1
+        if len(at) < FOLDED * numbers:
+            return []
+        taken = number[np.searchsorted(ends, at, "left")]
+        wanted = np.searchsorted(ends, calls, "right")
+        inside = wanted < len(ends)
+        owed = np.bincount(number[wanted[inside]], weight[inside], numbers)
+        counts = np.bincount(taken, minlength=numbers)
+        have, want = np.flatnonzero(counts), np.flatnonzero(owed)
+        after = np.minimum(np.searchsorted(have, want, "left"), len(have) - 1)
+        before = np.maximum(after - 1, 0)
+        nearest = np.where(want - have[before] < have[after] - want, have[before], have[after])
+        share = np.bincount(nearest, owed[want], numbers) / np.maximum(counts, 1)
+        each = share[taken]
+        return self._shares(key, path[each > 0], each[each > 0])
+
+    def part_of(self, function: str, file: str, line: int) -> int:
+        """Of functions of one name in a file (methods of several classes), which one a line is in.
+
+        A stack that holds two lines of that name has one function call the other: the larger gap in which
+        they can lie apart parts them. One that calls itself at a line that stands twice is one function.
+        """
+        return bisect.bisect_right(self._parted.get((function, file), ()), line)
+
+    @cached_property
+    def _parted(self) -> dict[tuple[str, str], list[int]]:
+        lines: dict[tuple[str, str], set[int]] = {}
+        apart: dict[tuple[str, str], set[tuple[int, int]]] = {}
+        recursive: set[tuple[str, str]] = set()
+        for path in self._paths if self._stacks else []:
+            seen: dict[tuple[str, str], list[int]] = {}
+            for function, file, line in path:
+                if own_file(file):
+                    seen.setdefault((function, short(file)), []).append(line)
+            for key, mine in seen.items():
+                lines.setdefault(key, set()).update(mine)
+                distinct = sorted(set(mine))
+                if len(distinct) < len(mine):
+                    recursive.add(key)
+                apart.setdefault(key, set()).update(itertools.combinations(distinct, 2))
+        found: dict[tuple[str, str], list[int]] = {}
+        for key in apart.keys() - recursive:
+            every = sorted(lines[key])
+            cuts: list[int] = []
+            for low, high in sorted(apart[key], key=lambda pair: pair[1] - pair[0]):
+                if bisect.bisect_right(cuts, low) == bisect.bisect_right(cuts, high):
+                    between = [line for line in every if low <= line <= high]
+                    bisect.insort(cuts, max(itertools.pairwise(between), key=_gap)[1])
+            found[key] = cuts
+        return found
 
     def naming(
         self, pid: int, tid: int, start: Ints, end: Ints, pattern: str
@@ -208,7 +283,8 @@ class Lines:
         back = np.array([_of_backward(self._paths[one]) for one in distinct.tolist()], np.bool_)
         if sums[~back].sum() >= SOME * sums.sum() > 0:
             distinct, sums = distinct[~back], sums[~back]
-        return _together([place_of([self._paths[one]], [1], loop) for one in distinct.tolist()], sums)
+        places = [place_of([self._paths[one]], [1], loop) for one in distinct.tolist()]
+        return _together(places, sums, self.part_of)
 
     def holds_loop(self, pid: int, tid: int, place: Place) -> bool:
         """Whether a thread's loop stands in the function of a place, as far as stacks tell: that of the loop,
@@ -413,20 +489,30 @@ def _caller(
     return others[-1] if others and line[:2] != loop else None
 
 
-def _together(places: Sequence[Place], weight: Floats) -> list[tuple[Place, float]]:
-    """Places by function, each with the line that has most of it, and shares; the most first."""
+def _gap(pair: tuple[int, int]) -> int:
+    return pair[1] - pair[0]
+
+
+def _together(
+    places: Sequence[Place], weight: Floats, part_of: Callable[[str, str, int], int] | None = None
+) -> list[tuple[Place, float]]:
+    """Places by function, each with the line that has most of it, and shares; the most first.
+
+    ``part_of`` tells functions of one name apart; without it a line is that of the function's head.
+    """
     sums: dict[Place, float] = {}
     for place, one in zip(places, weight.tolist(), strict=True):
         sums[place] = sums.get(place, 0.0) + one
-    functions: dict[tuple[str, str], float] = {}
-    for place, one in sums.items():
-        functions[place.function, place.file] = functions.get((place.function, place.file), 0.0) + one
-    whole = max(sum(functions.values()), 1e-9)
-    found = []
-    for key in sorted(functions, key=lambda one: -functions[one]):
-        best = max((p for p in sums if (p.function, p.file) == key), key=lambda p: sums[p])
-        found.append((best, functions[key] / whole))
-    return found
+    functions: dict[tuple[str, str, int], list[Place]] = {}
+    for place in sums:
+        part = part_of(place.function, place.file, place.line) if part_of is not None else place.line
+        functions.setdefault((place.function, place.file, part), []).append(place)
+    whole = max(sum(sums.values()), 1e-9)
+    found = [
+        (max(mine, key=lambda one: sums[one]), sum(sums[one] for one in mine) / whole)
+        for mine in functions.values()
+    ]
+    return sorted(found, key=lambda one: -one[1])
 
 
 def _spread(functions: pd.DataFrame, low: Ints, high: Ints) -> list[tuple[Place, float]]:

@@ -458,7 +458,7 @@ class Replay:
         if program is None or not self.base_ns > 0:
             return None
         most = 1 - bold(program).play() / self.base_ns
-        least = 1 - cautious(program).play() / self.base_ns
+        least = most if cautious is bold else 1 - cautious(program).play() / self.base_ns
         low = min(most, least)
         off = min(max(self.error, LEAST_ERROR), 0.5)
         return Gain(max(most, 0.0), max(low * (1 - off), 0.0), min(max(most, least, 0.0) * (1 + off), 1.0))

@@ -19,7 +19,7 @@ from labcode.analysis.rules.predicted import (
 from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
-from labcode.reports.columns import Ints
+from labcode.reports.columns import Bools, Ints
 from labcode.reports.frames import is_any, mapped, rows_of
 from labcode.show import one_line
 
@@ -170,7 +170,8 @@ def results_copied_back(tables: Tables) -> Finding:
 
     Smaller ones are numbers that somebody reads: that is a synchronization. Numerator: the time of such
     copies with no kernel beside them. Gain: the replay in which they run on a stream of their own and nobody
-    waits for them; cautious: half of that.
+    waits for them, and without the code that works with what came, where it takes less than the copies (a
+    metric: on the GPU neither is needed); cautious: half of that.
     """
     return _beside(tables, "D2H", "from the GPU", READ_BYTES + 1)
 
@@ -208,10 +209,24 @@ def _beside(tables: Tables, kind: str, direction: str, least_bytes: int) -> Find
         if kind != "D2H":
             return moved
         after = np.append(False, calls_of_ops(program, some)[:-1])  # the wait right after such a copy
-        return changes.without_waits(moved, after & (program.waits != 2))
+        moved = changes.without_waits(moved, after & (program.waits != 2))
+        code = worked(program, some)
+        if code.any():
+            return changes.without_code(changes.without_copies(moved, some), code)
+        return moved
 
-    # no more than nothing hides, and the CPU waits for
+    def worked(program: Program, some: Bools) -> Bools:
+        # what the CPU does with them, where that is the lesser part: done on the GPU, neither is needed
+        code = changes.code_after(program, tables.replay.owned("host-code", program=program), some)
+        return np.asarray(code & (program.gap[code].sum() < program.length[some].sum()), np.bool_)
+
+    # no more than nothing hides, the CPU waits for, and what it does with what came
     owed = exposed / tables.width + tables.ledger.share("copy-call", "sync")
+    program = tables.replay.program
+    if kind == "D2H" and program is not None:
+        some_ops = owned(tables, program, owner) & (op_sizes(tables, program) >= least_bytes)
+        code = float(program.gap[worked(program, some_ops)].sum()) / max(program.count, 1)
+        owed += code / max(tables.ledger.each_ns, 1)
     gain = gain_of(tables, aside, None, owed if len(mine) else 0.0)
     called = mine["row"].to_numpy(np.int64) >= 0
     where = lines_of_calls(tables, mine["row"].to_numpy(np.int64)[called], alone[called].astype(np.float64))

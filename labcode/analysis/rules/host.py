@@ -4,11 +4,19 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.ledger import changes
-from labcode.analysis.ledger.ledger import ALLOCATING
+from labcode.analysis.ledger.ledger import ALLOCATING, BATCH_BYTES, READ_BYTES
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
-from labcode.analysis.rules.predicted import cause, gain_of, lines_of_idle, told_lines, told_places
+from labcode.analysis.rules.predicted import (
+    cause,
+    gain_of,
+    lines_of_idle,
+    op_sizes,
+    owned,
+    told_lines,
+    told_places,
+)
 from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
@@ -18,6 +26,7 @@ from labcode.show import percent
 
 ALLOCATIONS = 2
 BLOCKED = 0.5  # of the samples
+GIVES_BACK = r"torch/cuda/memory\.py:empty_cache$"
 _LOADING = CODE["loading"]
 
 
@@ -75,14 +84,27 @@ def host_code(tables: Tables) -> Finding:
     """Idle time of the GPU in long stretches of code between two calls of CUDA, by line or range.
 
     Long is ten times what usually lies between two launches: what is shorter is the pace of launching.
-    Numerator: that idle time. Gain: the replay without that code; cautious: half of it stays.
+    Numerator: that idle time. Gain: the replay without that code, and without the pageable copies that bring
+    what it makes, or bring it what it works with, where these take less than the code: done on the GPU or
+    kept there, it needs none; cautious: half of the code stays, and all copies.
     """
     ledger = tables.ledger
     found = ledger.places("host-code")
     spent = float(found["total_ns"].sum())
+
+    def elsewhere(program: Program) -> Program:
+        code = _stretches(tables, "host-code", program)
+        sizes, pageable = op_sizes(tables, program), tables.view.pageable[program.op]
+        into = owned(tables, program, "copy-in") & pageable & (sizes >= BATCH_BYTES)
+        back = owned(tables, program, "copy-out") & pageable & (sizes > READ_BYTES)
+        copies = changes.copies_around(program, code, into, back)
+        less = changes.without_code(program, code)
+        smaller = program.length[copies].sum() < program.gap[code].sum()
+        return changes.without_copies(less, copies) if smaller and copies.any() else less
+
     gain = gain_of(
         tables,
-        lambda p: changes.without_code(p, _stretches(tables, "host-code", p)),
+        elsewhere,
         lambda p: changes.without_code(p, _stretches(tables, "host-code", p), 0.5),
         1.0 if spent else 0.0,
     )
@@ -132,7 +154,10 @@ def allocation_in_loop(tables: Tables) -> Finding:
         lambda p: changes.without_calls(changes.without_waits(p, chosen(p)), chosen(p), 0.2),
         1.0 if count else 0.0,
     )
-    where = told_places(tables.ledger.places("allocation"))
+    host, mine = tables.replay.host, calls[(calls["pid"] == tables.ledger.pid).to_numpy()]
+    # a stack that names who gives the memory back says more than the many that ask for it again
+    _, given_back = tables.lines.naming(host.pid, host.main, *spans(mine), GIVES_BACK)
+    where = told_lines(given_back) or told_places(tables.ledger.places("allocation"))
     table = calls.assign(duration_ns=duration_ns(calls))
     columns = ["name", "start_ns", "duration_ns", "pid", "tid", "return_value"]
     each = f" ({count / tables.count:.3g} an iteration)" if tables.count and count else ""

@@ -28,6 +28,7 @@ LAUNCH_BOUND_SHARE = 0.10
 LOADING_SHARE = 0.25  # of the idle time in gaps whose longest call loads code
 SYNC_CALLS = 3
 MANY_READS = 10  # an iteration
+NO_LAUNCH = f"{ALLOCATING}|{LOADING}"  # what other rules take out
 CLOSE = 8  # launches between two reads that follow each other
 EXPLICIT = r"torch/cuda/(?:__init__|streams)\.py:(?:synchronize|wait)$"
 CHUNKS = 30
@@ -102,7 +103,9 @@ def launch_bound(tables: Tables) -> Finding:
     returned. Nodes of a graph, which share one call, are left out: no launch precedes them. Numerator: such
     idle time on the GPU with most of it. Evidence: stretches of consecutive operations each of which
     waited so. Gain: the replay in which calls and the code before them take a tenth, as in a graph, and so
-    do kernels shorter than a launch, for one may do the work of many; cautious: half of the launching.
+    do kernels shorter than a launch, for one may do the work of many; cautious: half of the launching. Calls
+    that allocate or load code stay as they are; where memory is allocated in each iteration, there can be no
+    graph, and the cautious change is all that is promised.
     """
     tables.need_busy()
     tables.need_api()
@@ -117,13 +120,17 @@ def launch_bound(tables: Tables) -> Finding:
 
     def cheaper(program: Program, factor: float, fewer: bool) -> Program:
         paced = (program.waits == 0) & (program.gap <= tables.replay.host.pace_ns)
+        paced &= ~named_like(tables.api["name"].iloc[program.row], NO_LAUNCH)
         less = changes.cheaper_launches(program, paced, factor, 1_000)
         tiny = fewer & (program.length < tables.launch_ns)
         return changes.with_lengths(less, np.where(tiny, less.length * factor, less.length))
 
-    gain = gain_of(
-        tables, lambda p: cheaper(p, 0.1, True), lambda p: cheaper(p, 0.5, False), 1.0 if owed else 0.0
-    )
+    def half(program: Program) -> Program:
+        return cheaper(program, 0.5, False)
+
+    # no graph holds calls that allocate
+    bold = half if _allocates(tables) else lambda p: cheaper(p, 0.1, True)
+    gain = gain_of(tables, bold, half, 1.0 if owed else 0.0)
     explained = max(tables.optimizer[0], _of_reads(tables)[1])
     gain = Gain(gain.share * (1 - explained), gain.low * (1 - explained), gain.high)
     count = int((tables.work["device"] == ledger.device).sum()) / max(tables.count, 1)
@@ -142,6 +149,15 @@ def launch_bound(tables: Tables) -> Finding:
         enough=max(worst, owed * tables.width / max(ledger.whole_ns, 1)) >= LAUNCH_BOUND_SHARE * tables.width,
         owner="launch",
     )
+
+
+def _allocates(tables: Tables) -> bool:
+    """Whether iterations allocate and free memory, two calls or more each."""
+    program = tables.replay.program
+    if program is None:
+        return False
+    calls = named_like(tables.api["name"].iloc[program.row], ALLOCATING)
+    return int(calls.sum()) >= 2 * program.count
 
 
 def _reads(tables: Tables, program: Program) -> Bools:
@@ -182,6 +198,17 @@ def _of_reads(tables: Tables) -> tuple[float, float, float]:
     return share, min(share, between), count
 
 
+def _read_again(tables: Tables, program: Program) -> Bools:
+    """Which copies of numbers to the host follow another one with nothing launched in between: one copy would
+    bring them all.
+    """
+    small = owned(tables, program, "copy-out") & (op_sizes(tables, program) <= READ_BYTES)
+    asked = calls_of_ops(program, small)
+    before = changes.launched_before(program.last > program.first)
+    again = asked & np.append(asked, False)[before]
+    return np.asarray(small & again[changes.call_of(program)], np.bool_)
+
+
 def _between_reads(program: Program, reads: Bools) -> Bools:
     """Which calls lie between two reads with few launches in between."""
     places = np.flatnonzero(reads)
@@ -210,7 +237,8 @@ def sync_in_loop(tables: Tables) -> Finding:
     A call counts when a gap began while it ran and ended with an operation launched after it; the wait
     at the end of the program does no harm. Numerator: the CPU's time in such calls. Copies of 4 KiB or less
     to the host count: a number is read. Gain: the replay in which nobody waits in these calls, so that the
-    CPU may be ahead; cautious: a fifth less, for some results must be read. Where many numbers are read one
+    CPU may be ahead, and numbers read right after each other are one copy; cautious: a fifth less, for some
+    results must be read. Where many numbers are read one
     by one, what is launched for them counts, too. Where the CPU hardly waits and the GPU does,
     `drained-queue` tells of it.
     """
@@ -281,16 +309,22 @@ def _synchronizing(tables: Tables, spent: int, dry: int, evidence: pd.DataFrame,
     places, kinds = "", ""
     if program is not None:
         mine = chosen(program)
-        free = tables.replay.gain(*[lambda p: changes.without_waits(p, mine)] * 2) if mine.any() else None
+        again = _read_again(tables, program)
+
+        def unread(p: Program) -> Program:
+            less = changes.without_waits(p, mine)
+            return changes.without_copies(less, again) if again.any() else less
+
+        free = tables.replay.gain(unread, unread) if mine.any() else None
         gain = Gain(free.share, 0.8 * free.low, free.high) if free is not None else Gain(0.0, 0.0, 0.0)
         reading, between, _ = _of_reads(tables)
-        extra = 0.85 * reading * tables.ledger.share("launch", "sync", "copy-call")
+        extra = reading * tables.ledger.share("launch", "sync", "copy-call")
         if extra > gain.share and between < reading:
             reads = _reads(tables, program)
             whole = tables.replay.gain(*[lambda p: _without_reads(p, mine, reads)] * 2)
             extra = min(extra, whole.share) if whole is not None else extra
         if extra > gain.share:  # numbers read one by one: without the reads their launches go, too
-            gain = Gain(extra, max(gain.low, extra / 2), max(gain.high, extra / 0.85))
+            gain = Gain(extra, max(gain.low, extra / 2), max(gain.high, extra))
         count = float(mine.sum()) / program.count
         calls = tables.api.iloc[program.row[mine]]
         waited = float(duration_ns(calls).sum()) / program.count

@@ -132,7 +132,7 @@ def lines_of_calls(tables: Tables, rows: Ints, spent: Floats) -> str:
     if mine.any():
         calls, spent = calls[mine], spent[mine]
     start = calls["start_ns"].to_numpy(np.int64)
-    return told_lines(tables.lines.launched(host.pid, host.main, start, spent))
+    return told_lines(tables.lines.launched(host.pid, host.main, start, spent, tables.repeated))
 
 
 def owned(tables: Tables, program: Program, *owners: str) -> Bools:

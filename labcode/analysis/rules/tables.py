@@ -159,6 +159,29 @@ class Tables:
         return Replay(self.view, self.ledger)
 
     @cached_property
+    def repeated(self) -> tuple[Ints, Ints] | None:
+        """Calls of the launching thread in iterations that launch the same number of operations from it: when
+        they returned, by time, and the number of each in its iteration; None where most iterations differ.
+        """
+        ledger, view, host = self.ledger, self.view, self.replay.host
+        begun = view.ops["start_ns"].to_numpy(np.int64)
+        mine = np.flatnonzero((view.ops["device"].to_numpy(np.int64) == ledger.device) & (view.row >= 0))
+        mine = mine[self.api["tid"].to_numpy(np.int64)[view.row[mine]] == host.main]
+        mine = mine[self.api["pid"].to_numpy(np.int64)[view.row[mine]] == ledger.pid]
+        mine = mine[np.argsort(begun[mine], kind="stable")]
+        low, high = (np.searchsorted(begun[mine], edge) for edge in ledger.edges)
+        sizes = high - low
+        usual = int(np.bincount(np.maximum(sizes, 0)).argmax()) if len(sizes) else 0
+        same = np.flatnonzero(sizes == usual)
+        if not ledger.repeats or usual < 2 or len(same) < max(ledger.count // 2, 2):
+            return None
+        inside = low[same][:, None] + np.arange(usual)
+        ends = np.sort(spans(self.api)[1][view.row[mine[inside]]], axis=1)
+        if (ends[1:, 0] <= ends[:-1, -1]).any():
+            return None
+        return ends.ravel(), np.tile(np.arange(usual), len(same))
+
+    @cached_property
     def spec(self) -> Spec | None:
         """What the data sheet promises of the GPU; None where it is not known."""
         from labcode.hardware.specs import find_spec

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from labcode.analysis.timeline.host import OWN, extent_ns, host_lines, operators
+from labcode.analysis.timeline.host import OWN, extent_ns, host_lines, operators, updates
 from labcode.reports.kineto.report import KinetoReport
 from labcode.show import one_line, time_text
 
@@ -28,7 +28,9 @@ def host_sentences(report: KinetoReport) -> Iterator[str]:
         if parts:
             length = time_text(extent_ns(report, rank))
             who = f"rank {rank}" if several else "the program"
-            yield f"Of {length} {who} spends {'; '.join(parts)}."
+            window = updates(report, rank)
+            between = f", {window[2]:,} iterations after the optimizer’s first update," if window else ""
+            yield f"Of {length}{between} {who} spends {'; '.join(parts)}."
     if not several:
         found = operators(report)
         most = found[found > 0].head(OPERATORS)

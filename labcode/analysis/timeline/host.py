@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.timeline import tree as kineto_tree
-from labcode.analysis.timeline.joins import duration_ns, named_like
+from labcode.analysis.timeline.joins import named_like, spans
 from labcode.analysis.timeline.links import nearest
 from labcode.analysis.timeline.own import own_names
 from labcode.reports.columns import Bools, Ints
@@ -21,6 +21,8 @@ _WAITS = re.compile(  # built-in functions in which something else is waited for
     r"open|read\w*|write\w*|flush|fsync|stat|listdir|scandir"
 )
 _NAMELESS = r"\): <(?:genexpr|listcomp|dictcomp|setcomp|lambda)>$"  # of the function around them
+_UPDATE = r"^Optimizer\.step#"
+UPDATES = 3
 COLUMNS = {"where": "str", "calls": "str", "self_ns": "int64", "share": "float64"}
 
 
@@ -30,7 +32,8 @@ def host_lines(report: KinetoReport) -> pd.DataFrame:
     rank (of traces of several), where (function and place, ``load, train.py:4``; a comprehension counts for
     the function around it), calls (what the line of the program calls: an operator, a function of a library,
     something built in that waits or runs operators; or `OWN`, with what else is built in), self_ns (without
-    what the program's own functions inside take), share of the rank's `extent_ns`.
+    what the program's own functions inside take), share of the rank's `extent_ns`. Where an optimizer makes
+    updates, only what lies between the first and the last one counts (`updates`).
     Empty without functions of Python (``with_stack=True``).
     """
     parts = {rank: _lines(report, rank) for rank in report.ranks}
@@ -47,7 +50,8 @@ def _lines(report: KinetoReport, rank: int) -> pd.DataFrame:
     names, python = events["name"].to_numpy(object), (events["kind"] == "python").to_numpy()
     mine = python & own_names(names)
     length = extent_ns(report, rank)
-    own = _own_ns(tree)
+    window = updates(report, rank)
+    own = _own_ns(tree, window[:2] if window else None)
     named = nearest(tree, mine & ~named_like(events["name"], _NAMELESS))
     user = np.where(named >= 0, named, nearest(tree, mine))
     around = np.append(mine, False)[tree.parent]
@@ -81,10 +85,26 @@ def operators(report: KinetoReport) -> pd.Series:
     return found.sort_values(ascending=False, kind="stable")
 
 
-def _own_ns(tree: kineto_tree.Tree) -> Ints:
-    spent = duration_ns(tree.events)
+def _own_ns(tree: kineto_tree.Tree, window: tuple[int, int] | None = None) -> Ints:
+    """ns of each event in a window without those inside of it."""
+    start, end = spans(tree.events)
+    if window is not None:
+        start, end = np.clip(start, *window), np.clip(end, *window)
+    spent = end - start
     inner = np.bincount(tree.parent[tree.parent >= 0], spent[tree.parent >= 0], len(spent))
-    return np.maximum(spent - inner.astype(np.int64), 0)
+    return np.asarray(np.maximum(spent - inner.astype(np.int64), 0), np.int64)
+
+
+def updates(report: KinetoReport, rank: int) -> tuple[int, int, int] | None:
+    """From the end of an optimizer's first update to that of its last, and how often it updates in between.
+
+    What is before is start-up and the first iteration; None with fewer than three updates.
+    """
+    marks = report.annotations()
+    mine = marks[(marks["rank"] == rank).to_numpy() & named_like(marks["name"], _UPDATE)]
+    if len(mine) < UPDATES:
+        return None
+    return int(mine["end_ns"].min()), int(mine["end_ns"].max()), len(mine) - 1
 
 
 def _plain(names: pd.Series) -> Bools:
@@ -96,7 +116,11 @@ def _plain(names: pd.Series) -> Bools:
 
 
 def extent_ns(report: KinetoReport, rank: int) -> int:
-    """From the first function of a rank's program that was seen to begin to the last one's end."""
+    """The length of what is judged: of `updates`, else from the first function of a rank's program that was
+    seen to begin to the last one's end.
+    """
+    if window := updates(report, rank):
+        return window[1] - window[0]
     functions = report.python_functions()
     functions = functions[functions["rank"] == rank]
     mine = functions[own_names(functions["name"].to_numpy(object))]

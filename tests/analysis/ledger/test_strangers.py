@@ -378,3 +378,135 @@ def test_numbers_sent_between_kernels_are_waits_and_nothing_to_pack(tmp_path: Pa
     first, *rest = judged(machine.export(tmp_path / "a.sqlite"))
     assert first.rule == "sync-in-loop" and "in `loss_of`, train.py:9" in first.message
     assert "small-copies" not in [one.rule for one in rest]
+
+
+def sampled(machine: strangers.Machine, samples: Sequence[tuple[int, Sequence[Frame]]], path: Path) -> Path:
+    """The export of a machine, with samples of its stacks."""
+    nvtx = [x.domain(9, PERIODIC, pid=100, tid=100)]
+    return x.make_export(path, **machine.tables, nvtx=nvtx, extra_sql=python_stacks(samples, kind=PERIODIC))
+
+
+def gained_by(fault: strangers.Machine, mended: strangers.Machine) -> float:
+    began = strangers.started().now + 40 * strangers.MS  # code is loaded in the first step
+    return 1 - (mended.now - began) / (fault.now - began)
+
+
+def test_code_that_makes_what_is_copied_answers_for_the_copy(tmp_path: Path) -> None:
+    """In each layer a tensor is made on the CPU and copied from pageable memory; mended: it is kept."""
+    samples: list[tuple[int, Sequence[Frame]]] = []
+
+    def bias(m: strangers.Machine) -> None:
+        samples.append((m.now + strangers.MS, (("bias", "/home/me/project/train.py", 9), strangers.HERE)))
+        m.python(2 * strangers.MS)
+        samples.append((m.now + 1, (strangers.HERE,)))
+        m.copy(8 << 20)
+
+    fault = strangers.train(strangers.started(), gemm_ns=50 * strangers.US, in_layer=bias)
+    mended = strangers.train(strangers.started(), gemm_ns=50 * strangers.US)
+    gained = gained_by(fault, mended)
+    first, *_ = judged(sampled(fault, samples, tmp_path / "a.sqlite"))
+    assert first.rule == "host-code" and first.gain is not None
+    assert gained - 0.05 < first.gain < gained + 0.05  # without the copies: two thirds of it
+
+
+def test_results_that_the_cpu_works_with_answer_for_that_work(tmp_path: Path) -> None:
+    """Scores come back in each step, and a metric is computed of them there; mended: on the GPU."""
+
+    def metric(m: strangers.Machine, step: int) -> None:
+        m.copy(40 << 20, inward=False)
+        m.wait()
+        m.python(3 * strangers.MS)
+
+    fault = strangers.train(strangers.started(), gemm_ns=50 * strangers.US, after=metric)
+    gained = gained_by(fault, strangers.train(strangers.started(), gemm_ns=50 * strangers.US))
+    first, *_ = judged(fault.export(tmp_path / "a.sqlite"))
+    assert first.rule == "results-copied-back" and first.gain is not None
+    assert gained - 0.05 < first.gain < gained + 0.05
+
+
+def test_stretches_without_a_sample_are_as_those_with_one(tmp_path: Path) -> None:
+    """Before each copy of some size the same function runs, of which a sample sees every third."""
+    machine = strangers.started()
+    samples: list[tuple[int, Sequence[Frame]]] = []
+    frame = ("bias", "/home/me/project/train.py", 9)
+    for _ in range(20):
+        for layer in range(6):
+            machine.launch(strangers.TENSOR, 100 * strangers.US)
+            if layer % 3 == 0:
+                samples.append((machine.now + strangers.MS, (frame, strangers.HERE)))
+            machine.python(3 * strangers.MS)
+            machine.copy(1 << 20)
+        machine.launch(strangers.ADAM, 60 * strangers.US)
+        samples.append((machine.now, (strangers.HERE,)))
+    found = {one.rule: one for one in judged(sampled(machine, samples, tmp_path / "a.sqlite"))}
+    assert "data-loading" not in found and "in `bias`, train.py:9" in found["host-code"].message
+
+
+def test_iterations_have_their_samples_together_and_methods_of_one_name_are_told_apart(
+    tmp_path: Path,
+) -> None:
+    """A block's `forward` calls an activation's, which launches six kernels while no sample falls: each step
+    is seen once, at another place. Both have one name in one file.
+    """
+    file, machine = "/home/me/project/net.py", strangers.started()
+    samples: list[tuple[int, Sequence[Frame]]] = []
+    for step in range(60):
+        for number in range(12):
+            if number in (0, 9, 10, 11):
+                path: list[Frame] = [("forward", file, 35), strangers.HERE]
+                name = strangers.TENSOR
+            else:
+                path = [("forward", file, 22 + number % 4), ("forward", file, 35), strangers.HERE]
+                name = (strangers.ADD, strangers.MUL)[number % 2]
+            if number == step * 5 % 12:
+                samples.append((machine.now + 1, path))
+            machine.launch(name, 300 * strangers.US, host=20 * strangers.US)
+        machine.wait()
+        machine.launch(strangers.ADAM, 60 * strangers.US)
+    found = {one.rule: one for one in judged(sampled(machine, samples, tmp_path / "a.sqlite"))}
+    assert "100.0 % of that in `forward`, net.py:2" in found["unfused-elementwise"].message
+
+
+def test_calls_that_allocate_are_no_launches_and_name_who_gives_memory_back(tmp_path: Path) -> None:
+    """Launches set the pace; after each step the cache is given back, and in the next memory is asked for."""
+    samples: list[tuple[int, Sequence[Frame]]] = []
+    giving = (
+        ("empty_cache", "/usr/lib/python3/site-packages/torch/cuda/memory.py", 280),
+        ("train", "/home/me/project/train.py", 69),
+    )
+
+    def memory(m: strangers.Machine, step: int) -> None:
+        m.wait("cudaFree")
+        for _ in range(6):
+            samples.append((m.now + 1, giving))
+            m.call("cudaFree", 300 * strangers.US)
+        samples.append((m.now + 1, (strangers.HERE,)))
+        for _ in range(6):
+            m.call("cudaMalloc", 300 * strangers.US)
+
+    machine = strangers.train(
+        strangers.started(), layers=60, gemm_ns=4 * strangers.US, small=2 * strangers.US, after=memory
+    )
+    first, *rest = judged(sampled(machine, samples, tmp_path / "a.sqlite"))
+    assert first.rule == "allocation-in-loop"
+    assert "100.0 % of that in `train`, train.py:69" in first.message
+    launches = next(one for one in rest if one.rule == "launch-bound")
+    assert launches.gain is not None and first.gain is not None
+    assert launches.gain + first.gain < 1  # nothing of an iteration is promised twice
+
+
+def test_numbers_read_right_after_each_other_are_one_copy(tmp_path: Path) -> None:
+    """Each step reads 64 numbers one by one; mended: once, a list of them."""
+
+    def reads(many: int) -> strangers.Machine:
+        def read(m: strangers.Machine, step: int) -> None:
+            for _ in range(many):
+                m.python(10 * strangers.US)
+                m.item()
+
+        return strangers.train(strangers.started(), layers=4, gemm_ns=60 * strangers.US, after=read)
+
+    fault, mended = reads(64), reads(1)
+    found = {one.rule: one for one in judged(fault.export(tmp_path / "a.sqlite"))}
+    gain = found["sync-in-loop"].gain
+    assert gain is not None and gain > gained_by(fault, mended) - 0.05

@@ -79,3 +79,25 @@ def test_comprehensions_and_what_is_built_in_count_for_the_function_around_them(
         ("main, train.py:8", "tanh"): 100_000,
         ("main, train.py:8", OWN): 200_000,
     }
+
+
+def test_what_comes_before_the_optimizers_first_update_is_no_part_of_the_loop(tmp_path: Path) -> None:
+    """Files are written once, for long; in the loop they are read."""
+    frames = [("train.py(20): main", 0, 1000), ("train.py(2): prepare", 0, 600)]
+    frames.append(("<built-in method write of _io.FileIO object at 0x7f>", 0, 600))
+    marks = []
+    for step in range(5):
+        at = 600 + 80 * step
+        frames += [
+            ("train.py(4): load", at, 50),
+            ("<built-in method read of _io.FileIO object at 0x7f>", at, 40),
+        ]
+        marks.append(event("user_annotation", "Optimizer.step#SGD.step", at + 70, 10))
+    events = [event("python_function", n, s, d, **{"Python id": i + 1}) for i, (n, s, d) in enumerate(frames)]
+    path = tmp_path / "a.trace.json.gz"
+    path.write_bytes(gzip.compress(json.dumps({"schemaVersion": 1, "traceEvents": events + marks}).encode()))
+    with gather([path]) as document:
+        assert document.headline[0].startswith(
+            "No GPU in use. Of 320 µs, 4 iterations after the optimizer’s first update, the program spends "
+            "50% in read, called by load, train.py:4; "
+        )
