@@ -4,6 +4,7 @@
 times as fast as through Python's sqlite3, and through that what is laid out as nsys does not.
 """
 
+import os
 import re
 import sqlite3
 from collections import defaultdict
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -41,7 +43,8 @@ _FACTORS = np.array([pow(0x9E3779B97F4A7C15, n, 1 << 64) for n in range(1, _WIDE
 
 def connect(sqlite: Path) -> sqlite3.Connection:
     """Open a file only to read it: nothing is written beside it, and nothing stored in it is run."""
-    connection = sqlite3.connect(f"{sqlite.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+    address = quote(os.fsencode(sqlite.resolve()))  # Path.as_uri loads urllib.request from CPython 3.14 on
+    connection = sqlite3.connect(f"file://{address}?mode=ro&immutable=1", uri=True)
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     return connection
