@@ -473,7 +473,7 @@ def weighed(
     if sum(ahead.values()) >= 0.1 * sum(sums.values()) > 0:
         sums = ahead
     places = [lines.place_of([self._paths[p]], [1], self.loop_of(*key)) for p in sums]
-    return lines._together(places, np.array(list(sums.values()), np.float64))
+    return lines._together(places, np.array(list(sums.values()), np.float64), self.part_of)
 
 
 def told_weighed(function: Callable[..., Any], self: Lines, key: Any, paths: Any, weight: Any) -> Any:
@@ -521,13 +521,17 @@ def overs() -> Inputs:
     return [*made, (self, 7, 1, start[:0], start[:0])]
 
 
-def nearest(self: Lines, pid: int, tid: int, calls: Any, weight: Any) -> list[tuple[Place, float]]:
+def nearest(
+    self: Lines, pid: int, tid: int, calls: Any, weight: Any, repeated: Any = None
+) -> list[tuple[Place, float]]:
     if not len(calls):
         return []
     if (pid, tid) in self._functions:
         return lines._together(innermost_of(self._functions[pid, tid], calls, calls + 1), weight)
     if (pid, tid) not in self._stacks:
         return []
+    if repeated and len(repeated[0]) and (together := folded(self, (pid, tid), calls, weight, *repeated)):
+        return together
     at, path, _ = self._stacks[pid, tid]
     found = []
     for call, one in zip(calls.tolist(), weight.tolist(), strict=True):
@@ -540,6 +544,48 @@ def nearest(self: Lines, pid: int, tid: int, calls: Any, weight: Any) -> list[tu
         if kept:
             return weighed(self, (pid, tid), [one[1] for one in kept], [one[2] for one in kept])
     return []
+
+
+def folded(
+    self: Lines, key: tuple[int, int], calls: Any, weight: Any, ends: Any, number: Any
+) -> list[tuple[Place, float]]:
+    """The stacks of all iterations, each by the call that it was before or in; each call's weight to those of
+    its number, where it has none to the nearest number that has.
+    """
+    of_call = list(zip(ends.tolist(), number.tolist(), strict=True))
+    stacks: dict[int, list[int]] = {}
+    for at, path in zip(*(column.tolist() for column in self._stacks[key][:2]), strict=True):
+        if of_call[0][0] < at <= of_call[-1][0]:
+            stacks.setdefault(next(n for end, n in of_call if end >= at), []).append(path)
+    if sum(map(len, stacks.values())) < max(number) + 1:
+        return []
+    owed: dict[int, float] = {}
+    for call, one in zip(calls.tolist(), weight.tolist(), strict=True):
+        mine = next((n for end, n in of_call if end > call), None)
+        if mine is not None and one:
+            near = min(stacks, key=lambda n: (abs(n - mine), n < mine))
+            owed[near] = owed.get(near, 0.0) + one
+    each = [(path, one / len(stacks[n])) for n, one in sorted(owed.items()) for path in stacks[n]]
+    return weighed(self, key, [path for path, _ in each], [one for _, one in each])
+
+
+def repeats() -> Inputs:
+    made: Inputs = []
+    for rng, self in programs(40, 83):
+        many = int(rng.integers(2, 5))
+        ends = np.sort(rng.choice(60, 2 * many, replace=False)) * 25_000
+        calls = np.sort(rng.integers(-4, 64, 3)) * 25_000
+        made.append(
+            (self, (7, 1), calls, rng.integers(0, 5, 3).astype(float), ends, np.tile(np.arange(many), 2))
+        )
+    at = np.array([410, 420, 510, 520, 610, 620])  # of calls 0, 1 and 5 of six
+    self._stacks[7, 1] = at, np.array([0, 2, 1, 2, 0, 1]), np.zeros(6, np.int64)
+    ends = np.arange(13) * 100
+    made += [
+        (self, (7, 1), np.array([call, 350]), np.array([2.0, 1.0]), ends, np.arange(13) % 6)
+        for call in (50, 150, 250)
+    ]
+    return made
 
 
 def calling() -> Inputs:
@@ -555,7 +601,12 @@ def calling() -> Inputs:
     self._stacks[7, 1] = np.array([0, 100_000]), np.array([0, 2]), np.array([0, 0])
     for call in (50_000, 50_001, 90_000):
         made.append((self, 7, 1, np.array([call]), np.ones(1)))
-    return [*made, (self, 7, 1, calls[:0], np.zeros(0))]
+    again = [
+        (self, *key, *two, tuple(rows))
+        for self, key, *two, ends, number in repeats()
+        for rows in [(ends, number)]
+    ]
+    return [*made, *again, (*again[0][:-1], (calls[:0], calls[:0])), (self, 7, 1, calls[:0], np.zeros(0))]
 
 
 def named(self: Lines, pid: int, tid: int, start: Any, end: Any, pattern: str) -> tuple[float, Any]:

@@ -273,10 +273,11 @@ def stretches() -> Inputs:
     return [(np.array([one == "1" for one in text], np.bool_),) for text in made]
 
 
-def together(places: Sequence[Place], weight: Any) -> list[tuple[Place, float]]:
-    functions: dict[tuple[str, str], dict[Place, float]] = {}
+def together(places: Sequence[Place], weight: Any, part_of: Any = None) -> list[tuple[Place, float]]:
+    functions: dict[tuple[str, str, int], dict[Place, float]] = {}
     for place, one in zip(places, weight.tolist(), strict=True):
-        mine = functions.setdefault((place.function, place.file), {})
+        part = part_of(place.function, place.file, place.line) if part_of else place.line
+        mine = functions.setdefault((place.function, place.file, part), {})
         mine[place] = mine.get(place, 0.0) + one
     whole = max(sum(sum(mine.values()) for mine in functions.values()), 1e-9)
     ordered = sorted(functions.values(), key=lambda mine: -sum(mine.values()))
@@ -284,6 +285,7 @@ def together(places: Sequence[Place], weight: Any) -> list[tuple[Place, float]]:
 
 
 A, B, C, D = Place("f", "a.py", 1), Place("f", "a.py", 2), Place("g", "a.py", 3), Place("f", "b.py", 4)
+E = Place("f", "b.py", 9)
 
 
 def weighed() -> Inputs:
@@ -296,7 +298,11 @@ def weighed() -> Inputs:
         ([NOWHERE, A], [0.0, 0.0]),
         ([A, C], [0.25, 0.5]),
     ]
-    return [(places, np.array(weight)) for places, weight in made]
+    head = ("f", "b.py", 4)
+    some = ([A, B, C, D, E, A, B], np.array([1.0, 2.0, 0.5, 4.0, 3.0, 0.5, 0.25]))
+    return [(places, np.array(weight)) for places, weight in made] + [
+        (*some, part_of) for part_of in (lambda *place: place == head, lambda *_: 0)
+    ]
 
 
 Frames = list[tuple[str, str, int]]
@@ -679,6 +685,9 @@ SUBJECTS = {
     "where a thread launched": Subject(
         lines, "Lines.launched", pieces.nearest, pieces.calling, (("NEAR_NS", 299_999), ("NEAR_NS", 300_001))
     ),
+    "calls that iterations repeat": Subject(
+        lines, "Lines._folded", pieces.folded, pieces.repeats, (("FOLDED", 2),)
+    ),
     "stacks like a pattern": Subject(lines, "Lines.naming", pieces.named, pieces.naming),
     "busy threads": Subject(
         lines, "Lines.busy_threads", pieces.busy, pieces.busies, (("STUCK", 0.84), ("STUCK", 0.96))
@@ -844,9 +853,13 @@ EQUIVALENT: dict[str, dict[str, tuple[int, str]]] = {  # how a mutant begins: ho
         "is_loading = ": (2, "in no time nothing is spent"),
     },
     "samples of a thread": {"if not self.known": (1, UNKNOWN)},
-    "shares of paths": {"return _together": (1, ALONE)},
+    "shares of paths": {"places = ": (1, ALONE)},
     "where a thread was": {"if not self.known": (4, UNKNOWN)},
-    "where a thread launched": {"if not self.known": (4, UNKNOWN)},
+    "where a thread launched": {
+        "if not self.known": (4, UNKNOWN),
+        "if repeated is not None": (1, "as many numbers as times"),
+    },
+    "calls that iterations repeat": {"share = ": (1, "what no stack has is not asked for")},
     "stacks like a pattern": {"if not self.known": (2, UNKNOWN)},
     "busy threads": {
         "for (process, tid)": (1, UNKNOWN),
