@@ -18,7 +18,6 @@ from labcode.analysis.timeline.joins import in_window, spans
 from labcode.analysis.timeline.overlap import is_communication, is_meeting
 from labcode.errors import InputError
 from labcode.reports.columns import Floats, Ints
-from labcode.reports.frames import is_any, rows_of
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.naming import rank_in_name
 from labcode.reports.power.log import PowerLog, open_log
@@ -106,11 +105,7 @@ def rank_of(report: TimelineReport) -> tuple[int, int]:
 
 def _traced(report: TimelineReport, whole: bool) -> list[Lane]:
     window, apart = (report.window(), False) if whole else _steady(report)
-    ops = in_window(report.gpu_ops(), window)
-    if isinstance(report, KinetoReport):  # whose kernels know their communicators
-        kernels = in_window(report.kernels(), window)
-    else:
-        kernels = rows_of(ops, is_any(ops["kind"], "kernel"))
+    ops, kernels = in_window(report.gpu_ops(), window), in_window(report.kernels(), window)
     if not len(ops):
         raise InputError(
             f"{report.path}: {NO_GPU}; "
