@@ -345,13 +345,13 @@ class Lines:
                 continue
             table = frames().sort_values([key, "depth"], ascending=[True, False], kind="stable")
             numbers = table[key].to_numpy(np.int64)
-            first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])) if len(numbers) else numbers
+            first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)])
             rows = list(
                 zip(table["function"].tolist(), table["file"].tolist(), table["line"].tolist(), strict=True)
             )
             known: dict[int, int] = {}
             distinct: dict[tuple[tuple[str, str, int], ...], int] = {}
-            for low, high in zip(first.tolist(), np.append(first[1:], len(rows)).tolist(), strict=True):
+            for low, high in itertools.pairwise([*first.tolist(), len(rows)]):
                 path = tuple(rows[low:high])
                 if path not in distinct:
                     distinct[path] = len(self._paths)
