@@ -694,3 +694,86 @@ def stretches() -> Inputs:
         for inside in (True, False):
             made.append((self, (7, 2), low, low + int(rng.integers(0, 5)) * 50_000, inside))
     return made
+
+
+# ---- what is read of a report, and what hands on to the pieces
+
+
+def single(self: Cut, legs: list[Any]) -> list[list[Any]]:
+    names, streams = self.ops["short_name"].tolist(), self.streams.tolist()
+    return [
+        [leg.start, leg.end - leg.start, KINDS[leg.kind], names[leg.op], streams[leg.op], -1] for leg in legs
+    ]
+
+
+def singles() -> Inputs:
+    leg = critical_path._Leg
+    gap, latency = KINDS.index("gap on the GPU"), KINDS.index("launch latency")
+    self = Cut(ops=pd.DataFrame({"short_name": ["mm", "copy", "add"]}), streams=np.array([7, 9, 8]))
+    legs = [leg(50, 90, -1, 2, gap), leg(30, 31, -1, 0, latency), leg(5, 5, -1, 1, gap)]
+    return [(self, legs), (self, legs[:1]), (self, [])]
+
+
+def happenings(self: Tables) -> list[list[Any]]:
+    found = []
+    kinds = (("ops", "operator"), ("annotations", "host"), ("python_functions", "Python"))
+    for name, kind in kinds:  # what comes later is within, where two take the same time
+        for row in self.tables[name].itertuples():
+            found.append([row.start_ns, row.end_ns, row.tid, row.name, KINDS.index(kind)])
+    for row in self.calls.itertuples():
+        found.append([row.start_ns, row.end_ns, row.tid, row.name, KINDS.index("CUDA call")])
+    return found
+
+
+def happened() -> Inputs:
+    op, mark = calls_of((1, "aten::mm", 3, 9), (2, "aten::add", 1, 2)), calls_of((1, "step", 0, 50))
+    function, call = calls_of((1, "a.py(3): f", 2, 30)), calls_of((2, LAUNCH, 4, 6), (1, COPY, 5, 6))
+    none = calls_of()
+    names = ("ops", "annotations", "python_functions")
+    return [
+        (
+            Tables(
+                tables={n: t.assign(rank=0) for n, t in zip(names, three, strict=True)},
+                calls=call.assign(pid=4),
+            ),
+        )
+        for three in ((op, mark, function), (op, none, function), (none, none, none))
+    ]
+
+
+class Threads(Tables):
+    """The same, with what all threads did, and stretches of one cut as the walk cuts them."""
+
+    def _events(self) -> pd.DataFrame:
+        return self.events  # type: ignore[no-any-return]
+
+    def _cut(self, *given: Any) -> pd.DataFrame:
+        return critical_path._Rank._cut(self, *given)  # type: ignore[arg-type]
+
+
+def on_cpu(self: Threads, legs: list[Any]) -> tuple[list[list[Any]], str]:
+    found = []
+    for leg in sorted(legs, key=lambda leg: (leg.tid, leg.start)):
+        mine = self.events[[one.tid == leg.tid for one in self.events.itertuples()]]
+        found += cut(self, leg.tid, np.array([leg.start]), np.array([leg.end]), mine)
+    # of many pieces the kinds stay numbers
+    return [[*row, -1, -1, -1] for row in found], "category" if found else "object"
+
+
+def told_on_cpu(function: Callable[..., Any], *given: Any) -> tuple[list[list[Any]], str]:
+    table = function(*given)
+    return rows_of(lambda: table), str(table["kind"].dtype)
+
+
+def threaded() -> Inputs:
+    leg, made = critical_path._Leg, Inputs()
+    rows = [(5, 0, 60, "a", 6), (9, 0, 100, "z", 9), (5, 10, 40, "b", 7), (9, 50, 70, "y", 7)]
+    rows += [(2, 0, 100, "other", 7), (5, 70, 90, "c", 9)]
+    events = pd.DataFrame(rows, columns=["tid", "start_ns", "end_ns", "name", "code"])
+    events = events.iloc[[4, *range(4), 5]]  # the index is not that of the rows
+    waits = {5: (np.array([30]), np.array([5]), np.array([0]))}
+    legs = [leg(80, 100, 5), leg(55, 80, 9), leg(40, 55, 5), leg(20, 40, 3), leg(10, 20, 5), leg(0, 10, 9)]
+    for some in (legs, legs[:1], legs[3:4], legs[1:3], []):
+        made.append((Threads(low=0, waits=waits, events=events), some))
+        made.append((Threads(low=0, waits={}, events=events.iloc[:0]), some))
+    return made

@@ -693,6 +693,15 @@ SUBJECTS = {
         lines, "Lines.busy_threads", pieces.busy, pieces.busies, (("STUCK", 0.84), ("STUCK", 0.96))
     ),
     "between stacks": Subject(lines, "Lines._of_stacks", pieces.between, pieces.stretches),
+    "single pieces": Subject(
+        critical_path, "_Rank._single", pieces.single, pieces.singles, told=pieces.rows_of
+    ),
+    "what threads did": Subject(
+        critical_path, "_Rank._events", pieces.happenings, pieces.happened, told=pieces.rows_of
+    ),
+    "pieces on all threads": Subject(
+        critical_path, "_Rank._on_cpu", pieces.on_cpu, pieces.threaded, told=pieces.told_on_cpu
+    ),
     "collectives that wait": Subject(
         meetings,
         "waits",
@@ -783,6 +792,7 @@ EMPTY = "of nothing the same comes out"
 MASKED = "what stands at -1 is not read: it is none"
 UNKNOWN = "where no stacks are known there are none; of nothing the same comes out"
 ALONE = "all weigh alike"
+INDEX = "the index is not read"
 NOTHING = "-1 stands for none, of a call that waits for nothing and an operation that comes after none"
 EQUIVALENT: dict[str, dict[str, tuple[int, str]]] = {  # how a mutant begins: how many there are, and why
     "the replay": {
@@ -809,7 +819,7 @@ EQUIVALENT: dict[str, dict[str, tuple[int, str]]] = {  # how a mutant begins: ho
         "if not asks.any()": (1, "where nobody asks, no share is large enough"),
         "share, busy = ": (1, "of yes and no the median is yes or between where half are"),
     },
-    "waits by asking": {"table = pd.concat": (1, "the index is not read")},
+    "waits by asking": {"table = pd.concat": (1, INDEX)},
     "what an operation waited for": {
         "low = ": (2, "it is taken away again"),
         "width = ": (5, "streams lie apart, however far"),
@@ -845,7 +855,7 @@ EQUIVALENT: dict[str, dict[str, tuple[int, str]]] = {  # how a mutant begins: ho
         "met = ": (1, "what only touches a stretch takes no time in it"),
         "back, began, _ = ": (1, "no piece ends by the begin"),
     },
-    "shares of a path": {"return table": (1, "the index is not read")},
+    "shares of a path": {"return table": (1, INDEX)},
     "functions of stretches": {
         "mine = ": (1, MASKED),
         "loading = ": (1, MASKED),
@@ -867,6 +877,8 @@ EQUIVALENT: dict[str, dict[str, tuple[int, str]]] = {  # how a mutant begins: ho
         "place = ": (1, ALONE),
     },
     "between stacks": {"found = place_of": (1, ALONE)},
+    "what threads did": {"return pd.concat": (1, INDEX)},
+    "pieces on all threads": {"whole = ": (1, INDEX)},
     "collectives that wait": {
         "none = ": (3, "what it gives to no rows"),
         "if not len(talk)": (1, "without rows there are no GPUs"),
