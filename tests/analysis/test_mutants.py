@@ -702,6 +702,23 @@ SUBJECTS = {
     "pieces on all threads": Subject(
         critical_path, "_Rank._on_cpu", pieces.on_cpu, pieces.threaded, told=pieces.told_on_cpu
     ),
+    "stacks that are read": Subject(
+        lines, "Lines._stacks", pieces.read, pieces.reports, told=pieces.told_read
+    ),
+    "functions that are read": Subject(
+        lines, "Lines._functions", pieces.listed, pieces.traces, told=pieces.told_listed
+    ),
+    "places of stretches": Subject(
+        lines, "Lines._between", pieces.among, pieces.stretches_of_threads, told=pieces.told_among
+    ),
+    "the loop of a thread": Subject(
+        lines, "Lines.loop_of", pieces.loop_known, pieces.threads_with_loops, told=pieces.told_loop
+    ),
+    "who holds the loop": Subject(lines, "Lines.holds_loop", pieces.holds, pieces.held),
+    "methods of one name": Subject(
+        lines, "Lines._parted", pieces.parted, pieces.methods, told=pieces.told_parted
+    ),
+    "which of one name": Subject(lines, "Lines.part_of", pieces.part, pieces.parts_asked),
     "collectives that wait": Subject(
         meetings,
         "waits",
@@ -879,6 +896,14 @@ EQUIVALENT: dict[str, dict[str, tuple[int, str]]] = {  # how a mutant begins: ho
     "between stacks": {"found = place_of": (1, ALONE)},
     "what threads did": {"return pd.concat": (1, INDEX)},
     "pieces on all threads": {"whole = ": (1, INDEX)},
+    "stacks that are read": {
+        "if not len(found)": (1, EMPTY),
+        "table = frames()": (1, "a path may have any number"),
+        "parts.append": (1, "below 0 is none"),
+        "every = pd.concat": (1, INDEX),
+    },
+    "places of stretches": {"if not len(table)": (4, UNKNOWN)},
+    "methods of one name": {"for low, high in sorted": (1, "of one width, what begins later ends later")},
     "collectives that wait": {
         "none = ": (3, "what it gives to no rows"),
         "if not len(talk)": (1, "without rows there are no GPUs"),
