@@ -7,6 +7,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -694,3 +695,331 @@ def stretches() -> Inputs:
         for inside in (True, False):
             made.append((self, (7, 2), low, low + int(rng.integers(0, 5)) * 50_000, inside))
     return made
+
+
+# ---- what is read of a report, and what hands on to the pieces
+
+
+def single(self: Cut, legs: list[Any]) -> list[list[Any]]:
+    names, streams = self.ops["short_name"].tolist(), self.streams.tolist()
+    return [
+        [leg.start, leg.end - leg.start, KINDS[leg.kind], names[leg.op], streams[leg.op], -1] for leg in legs
+    ]
+
+
+def singles() -> Inputs:
+    leg = critical_path._Leg
+    gap, latency = KINDS.index("gap on the GPU"), KINDS.index("launch latency")
+    self = Cut(ops=pd.DataFrame({"short_name": ["mm", "copy", "add"]}), streams=np.array([7, 9, 8]))
+    legs = [leg(50, 90, -1, 2, gap), leg(30, 31, -1, 0, latency), leg(5, 5, -1, 1, gap)]
+    return [(self, legs), (self, legs[:1]), (self, [])]
+
+
+def happenings(self: Tables) -> list[list[Any]]:
+    found = []
+    kinds = (("ops", "operator"), ("annotations", "host"), ("python_functions", "Python"))
+    for name, kind in kinds:  # what comes later is within, where two take the same time
+        for row in self.tables[name].itertuples():
+            found.append([row.start_ns, row.end_ns, row.tid, row.name, KINDS.index(kind)])
+    for row in self.calls.itertuples():
+        found.append([row.start_ns, row.end_ns, row.tid, row.name, KINDS.index("CUDA call")])
+    return found
+
+
+def happened() -> Inputs:
+    op, mark = calls_of((1, "aten::mm", 3, 9), (2, "aten::add", 1, 2)), calls_of((1, "step", 0, 50))
+    function, call = calls_of((1, "a.py(3): f", 2, 30)), calls_of((2, LAUNCH, 4, 6), (1, COPY, 5, 6))
+    none = calls_of()
+    names = ("ops", "annotations", "python_functions")
+    return [
+        (
+            Tables(
+                tables={n: t.assign(rank=0) for n, t in zip(names, three, strict=True)},
+                calls=call.assign(pid=4),
+            ),
+        )
+        for three in ((op, mark, function), (op, none, function), (none, none, none))
+    ]
+
+
+class Threads(Tables):
+    """The same, with what all threads did, and stretches of one cut as the walk cuts them."""
+
+    def _events(self) -> pd.DataFrame:
+        return self.events  # type: ignore[no-any-return]
+
+    def _cut(self, *given: Any) -> pd.DataFrame:
+        return critical_path._Rank._cut(self, *given)  # type: ignore[arg-type]
+
+
+def on_cpu(self: Threads, legs: list[Any]) -> tuple[list[list[Any]], str]:
+    found = []
+    for leg in sorted(legs, key=lambda leg: (leg.tid, leg.start)):
+        mine = self.events[[one.tid == leg.tid for one in self.events.itertuples()]]
+        found += cut(self, leg.tid, np.array([leg.start]), np.array([leg.end]), mine)
+    # of many pieces the kinds stay numbers
+    return [[*row, -1, -1, -1] for row in found], "category" if found else "object"
+
+
+def told_on_cpu(function: Callable[..., Any], *given: Any) -> tuple[list[list[Any]], str]:
+    table = function(*given)
+    return rows_of(lambda: table), str(table["kind"].dtype)
+
+
+def threaded() -> Inputs:
+    leg, made = critical_path._Leg, Inputs()
+    rows = [(5, 0, 60, "a", 6), (9, 0, 100, "z", 9), (5, 10, 40, "b", 7), (9, 50, 70, "y", 7)]
+    rows += [(2, 0, 100, "other", 7), (5, 70, 90, "c", 9)]
+    events = pd.DataFrame(rows, columns=["tid", "start_ns", "end_ns", "name", "code"])
+    events = events.iloc[[4, *range(4), 5]]  # the index is not that of the rows
+    waits = {5: (np.array([30]), np.array([5]), np.array([0]))}
+    legs = [leg(80, 100, 5), leg(55, 80, 9), leg(40, 55, 5), leg(20, 40, 3), leg(10, 20, 5), leg(0, 10, 9)]
+    for some in (legs, legs[:1], legs[3:4], legs[1:3], []):
+        made.append((Threads(low=0, waits=waits, events=events), some))
+        made.append((Threads(low=0, waits={}, events=events.iloc[:0]), some))
+    return made
+
+
+Stacks = dict[tuple[int, int], list[tuple[int, tuple[Frame, ...], int]]]
+
+
+def read(self: Any) -> tuple[Stacks, list[tuple[Frame, ...]]]:
+    """Of each thread when a stack was taken, its frames from the outside, whether a sample; each kind's
+    stacks, each once.
+    """
+    if not hasattr(self.report, "python_samples"):
+        return {}, []
+    rows: list[tuple[int, tuple[int, int], tuple[Frame, ...], int]] = []
+    paths: list[tuple[Frame, ...]] = []
+    calls = self.report.python_backtraces(), self.report.python_backtrace_frames()
+    taken = self.report.python_samples(), self.report.python_frames()
+    for sample, key, (stacks, frames) in ((0, "backtrace", calls), (1, "sample", taken)):
+        distinct = set()
+        for one in stacks.itertuples():
+            mine = [row for row in frames.itertuples() if getattr(row, key) == getattr(one, key)]
+            path = tuple((f.function, f.file, f.line) for f in sorted(mine, key=lambda f: -f.depth))
+            if path:
+                rows.append((one.start_ns, (one.pid, one.tid), path, sample))
+                distinct.add(path)
+        paths += distinct
+    found: Stacks = {}
+    for at, thread, path, sample in sorted(rows, key=lambda row: row[0]):
+        found.setdefault(thread, []).append((at, path, sample))
+    return dict(sorted(found.items())), sorted(paths)
+
+
+def told_read(function: Callable[..., Any], self: Any) -> tuple[Stacks, list[tuple[Frame, ...]]]:
+    mine = SimpleNamespace(report=self.report)  # it keeps the paths there
+    found = {
+        key: [(t, mine._paths[p], s) for t, p, s in zip(*map(np.ndarray.tolist, columns), strict=True)]
+        for key, columns in function(mine).items()
+    }
+    return dict(sorted(found.items())), sorted(getattr(mine, "_paths", []))
+
+
+def reports() -> Inputs:
+    rng, made = np.random.default_rng(97), Inputs()
+    columns = ["depth", "function", "file", "line"]
+    for number in range(12):
+        tables: dict[str, pd.DataFrame] = {}
+        for key, missing in (("backtrace", number == 1), ("sample", number == 2)):
+            many = 0 if missing or number == 3 else int(rng.integers(1, 9))
+            stacks = pd.DataFrame({key: rng.permutation(many) * 3, "start_ns": rng.integers(0, 9, many) * 10})
+            tables[key] = stacks.assign(
+                pid=rng.choice([1, 2], many), tid=rng.choice([1, 2], many), ignored=-1
+            )
+            frames = [
+                (one, depth, *frame)
+                for one in stacks[key].tolist()
+                if rng.random() < 0.8  # of others nothing is known
+                for depth, frame in enumerate(STACKS[int(rng.integers(0, 4))][::-1])
+            ]
+            table = pd.DataFrame(frames, columns=[key, *columns])
+            tables[f"{key}s"] = table.iloc[rng.permutation(len(table))[: 0 if number == 4 else None]]
+        methods = ("backtrace", "python_backtraces"), ("backtraces", "python_backtrace_frames")
+        methods += ("sample", "python_samples"), ("samples", "python_frames")
+        report = SimpleNamespace(**{name: lambda table=tables[key]: table for key, name in methods})
+        made.append((SimpleNamespace(report=report),))
+    return [*made, (SimpleNamespace(report=SimpleNamespace()),)]
+
+
+def listed(self: Any) -> dict[tuple[int, int], list[list[Any]]]:
+    found: dict[tuple[int, int], list[list[Any]]] = {}
+    if hasattr(self.report, "python_functions"):
+        for row in self.report.python_functions().itertuples():
+            mine = found.setdefault((row.pid, row.tid), [])
+            mine.append([row.start_ns, row.end_ns, row.pid, row.tid, row.name])
+    return dict(sorted(found.items()))
+
+
+def told_listed(function: Callable[..., Any], self: Any) -> dict[tuple[int, int], list[list[Any]]]:
+    return {key: rows_of(lambda table=table: table) for key, table in sorted(function(self).items())}
+
+
+def traces() -> Inputs:
+    table = traced((0, 90, "a.py(1): f"), (3, 9, "b.py(2): g"), (1, 2, "a.py(1): f"), (0, 5, "c.py(9): h"))
+    table = table.assign(rank=0, pid=[1, 1, 2, 1], tid=[4, 3, 4, 4]).iloc[::-1]
+    made: Inputs = [(SimpleNamespace(report=SimpleNamespace()),)]
+    for one in (table, table.iloc[:1], table.iloc[:0]):
+        report = SimpleNamespace(python_functions=lambda one=one: one, ops=list, annotations=list)
+        made.append((SimpleNamespace(report=report),))
+    return made
+
+
+def among(self: Lines, table: pd.DataFrame, inside: bool) -> list[Place]:
+    found = []
+    for row in table.itertuples():
+        key = row.pid, row.tid
+        if key in self._stacks:
+            found.append(between(self, key, row.start_ns, row.end_ns, inside))
+        elif key in self._functions:
+            found += innermost_of(self._functions[key], np.array([row.start_ns]), np.array([row.end_ns]))
+        else:
+            found.append(NOWHERE)
+    return found
+
+
+def told_among(function: Callable[..., Any], self: Lines, table: pd.DataFrame, inside: bool) -> list[Place]:
+    return function(self, table, inside=inside)  # type: ignore[no-any-return]
+
+
+def stretches_of_threads() -> Inputs:
+    made: Inputs = []
+    for rng, self in programs(8, 101):
+        self._stacks[8, 1], self._functions[8, 3] = self._stacks[7, 2], functions(rng)
+        pid, tid = rng.choice([7, 8], 12), rng.choice([1, 2, 3, 4], 12)
+        start = np.where(tid == 3, rng.integers(0, 25, 12), rng.integers(0, 36, 12) * 50_000)
+        long = np.where(tid == 3, rng.integers(0, 9, 12), rng.integers(0, 5, 12) * 50_000)
+        table = pd.DataFrame({"start_ns": start, "end_ns": start + long, "pid": pid, "tid": tid})
+        table.index = rng.permutation(12)
+        made += [(self, table, inside) for inside in (True, False)]
+    return [*made, (self, table.iloc[:1], False), (self, table.iloc[:0], False)]
+
+
+def loop_known(self: Lines, pid: int, tid: int) -> tuple[str, str]:
+    if (pid, tid) in self._loops:  # looked for once
+        return self._loops[pid, tid]
+    return loop(self, *self._stacks[pid, tid][:2]) if (pid, tid) in self._stacks else ("", "")
+
+
+def told_loop(function: Callable[..., Any], self: Lines, pid: int, tid: int) -> Any:
+    mine = object.__new__(Lines)
+    mine.__dict__.update({**vars(self), "_loops": dict(self._loops)})  # it writes there
+    found = function(mine, pid, tid)
+    return found if mine._loops[pid, tid] == found else "another one is kept"
+
+
+def threads_with_loops() -> Inputs:
+    made: Inputs = []
+    for _, self in programs(12, 103):
+        made += [(self, 7, tid) for tid in (1, 2, 3)]
+    known = program(np.random.default_rng(0))
+    known._loops = {(7, 1): ("found", "before.py")}
+    return [*made, (known, 7, 1), (known, 7, 4)]
+
+
+def holds(self: Lines, pid: int, tid: int, place: Place) -> bool:
+    asked = place.function, place.file
+    if place.function == "<module>":
+        return True
+    function, file = loop_known(self, pid, tid)
+    if function and asked == (function, file.rpartition("/")[2]):
+        return True
+    if self.window is None or (pid, tid) not in self._functions:
+        return False
+    for one in self._functions[pid, tid].itertuples():
+        named = re.match(r"(.+)\((\d+)\): (.+)", one.name)
+        whole = one.start_ns <= self.window[0] and one.end_ns >= self.window[1]
+        if whole and named and asked == (named[3], named[1].rpartition("/")[2]):
+            return True
+    return False
+
+
+def held() -> Inputs:
+    rng, made = np.random.default_rng(107), Inputs()
+    rows = [(50, 90, "a/x.py(1): exact"), (49, 91, "a/x.py(2): around"), (51, 99, "a/x.py(3): late")]
+    rows += [(0, 89, "a/x.py(4): early"), (50, 90, "no name"), (60, 70, "a/x.py(5): inner")]
+    names = ["exact", "around", "late", "early", "inner"]
+    for window in ((50, 90), None):
+        self = program(rng, window)
+        self._stacks[7, 1] = np.array([50, 60, 89]), np.array([0, 1, 2]), np.ones(3, np.int64)
+        self.__dict__["_functions"] = {(7, 3): traced(*rows)}
+        places = [Place(name, "x.py", 9) for name in names] + [Place("exact", "y.py", 1), NOWHERE]
+        places += [Place("<module>", "any.py", 9), Place("step", "train.py", 4), Place("step", "model.py", 2)]
+        places += [Place("other", "train.py", 9)]
+        made += [(self, 7, tid, place) for tid in (1, 3, 4) for place in places]
+    deep = program(rng, None)
+    deep._loops = {(7, 2): ("step", "/w/a/train.py")}
+    return [*made, (deep, 7, 2, Place("step", "train.py", 4)), (deep, 7, 2, Place("step", "a/train.py", 4))]
+
+
+Cuts = dict[tuple[str, str], list[int]]
+
+
+def parted(self: Lines) -> Cuts:
+    if not self._stacks:
+        return {}
+    known: dict[tuple[str, str], set[int]] = {}
+    pairs: dict[tuple[str, str], set[tuple[int, int]]] = {}
+    for path in self._paths:
+        own = [((f, file.rpartition("/")[2]), line) for f, file, line in path if own_file(file)]
+        for place, (name, line) in enumerate(own):
+            known.setdefault(name, set()).add(line)
+            called = [other for its, other in own[place + 1 :] if its == name]
+            pairs.setdefault(name, set()).update((min(line, one), max(line, one)) for one in called)
+    found: Cuts = {}
+    for name, both in sorted(pairs.items()):
+        every, cuts = sorted(known[name]), []
+        if any(low == high for low, high in both):
+            continue
+        for width in range(max(every)):  # the closest first, of those as close the last
+            for low in every[::-1]:
+                high = low + width
+                if (low, high) in both and not any(low < one <= high for one in cuts):
+                    gaps = [(b - a, -b) for a, b in itertools.pairwise(every) if low <= a and b <= high]
+                    cuts.append(-max(gaps)[1])
+        if cuts:
+            found[name] = sorted(cuts)
+    return found
+
+
+def told_parted(function: Callable[..., Any], self: Lines) -> Cuts:
+    return {name: cuts for name, cuts in sorted(function(self).items()) if cuts}
+
+
+def methods() -> Inputs:
+    rng, made = np.random.default_rng(109), Inputs()
+    files = ("a/model.py", "b/model.py", "site-packages/torch/model.py")
+    for _ in range(80):
+        most = int(rng.choice([12, 40]))
+        paths = []
+        for _ in range(int(rng.integers(1, 6))):
+            picked = rng.choice(most, int(rng.integers(1, 4)), replace=rng.random() < 0.1) + 1
+            paths.append(
+                tuple(
+                    (
+                        "forward" if rng.random() < 0.8 else "run",
+                        files[int(rng.choice(3, p=[0.8, 0.1, 0.1]))],
+                        n,
+                    )
+                    for n in picked.tolist()
+                )
+            )
+        made.append((SimpleNamespace(_stacks={(1, 1): ()}, _paths=paths),))
+    # two of one width, which one line parts; one that calls itself
+    some = [[(a, a + 4), (a + 2, a + 6)] for a in range(1, 9)] + [[(3, 9, 3)], [(3, 3), (3, 9)]]
+    for one in some:
+        for each in (one, one[::-1]):
+            stacks = [tuple(("f", "m.py", line) for line in lines_) for lines_ in each]
+            made.append((SimpleNamespace(_stacks={(1, 1): ()}, _paths=stacks),))
+    return [*made, (SimpleNamespace(_stacks={}),)]  # of a trace no paths are read
+
+
+def part(self: Any, function: str, file: str, line: int) -> int:
+    return sum(one <= line for name, cuts in self._parted.items() if name == (function, file) for one in cuts)
+
+
+def parts_asked() -> Inputs:
+    self = SimpleNamespace(_parted={("f", "a.py"): [3, 9], ("g", "a.py"): []})
+    names = ("f", "a.py"), ("g", "a.py"), ("f", "b.py")
+    return [(self, *name, line) for name in names for line in (1, 2, 3, 4, 8, 9, 10)]

@@ -693,6 +693,32 @@ SUBJECTS = {
         lines, "Lines.busy_threads", pieces.busy, pieces.busies, (("STUCK", 0.84), ("STUCK", 0.96))
     ),
     "between stacks": Subject(lines, "Lines._of_stacks", pieces.between, pieces.stretches),
+    "single pieces": Subject(
+        critical_path, "_Rank._single", pieces.single, pieces.singles, told=pieces.rows_of
+    ),
+    "what threads did": Subject(
+        critical_path, "_Rank._events", pieces.happenings, pieces.happened, told=pieces.rows_of
+    ),
+    "pieces on all threads": Subject(
+        critical_path, "_Rank._on_cpu", pieces.on_cpu, pieces.threaded, told=pieces.told_on_cpu
+    ),
+    "stacks that are read": Subject(
+        lines, "Lines._stacks", pieces.read, pieces.reports, told=pieces.told_read
+    ),
+    "functions that are read": Subject(
+        lines, "Lines._functions", pieces.listed, pieces.traces, told=pieces.told_listed
+    ),
+    "places of stretches": Subject(
+        lines, "Lines._between", pieces.among, pieces.stretches_of_threads, told=pieces.told_among
+    ),
+    "the loop of a thread": Subject(
+        lines, "Lines.loop_of", pieces.loop_known, pieces.threads_with_loops, told=pieces.told_loop
+    ),
+    "who holds the loop": Subject(lines, "Lines.holds_loop", pieces.holds, pieces.held),
+    "methods of one name": Subject(
+        lines, "Lines._parted", pieces.parted, pieces.methods, told=pieces.told_parted
+    ),
+    "which of one name": Subject(lines, "Lines.part_of", pieces.part, pieces.parts_asked),
     "collectives that wait": Subject(
         meetings,
         "waits",
@@ -783,6 +809,7 @@ EMPTY = "of nothing the same comes out"
 MASKED = "what stands at -1 is not read: it is none"
 UNKNOWN = "where no stacks are known there are none; of nothing the same comes out"
 ALONE = "all weigh alike"
+INDEX = "the index is not read"
 NOTHING = "-1 stands for none, of a call that waits for nothing and an operation that comes after none"
 EQUIVALENT: dict[str, dict[str, tuple[int, str]]] = {  # how a mutant begins: how many there are, and why
     "the replay": {
@@ -809,7 +836,7 @@ EQUIVALENT: dict[str, dict[str, tuple[int, str]]] = {  # how a mutant begins: ho
         "if not asks.any()": (1, "where nobody asks, no share is large enough"),
         "share, busy = ": (1, "of yes and no the median is yes or between where half are"),
     },
-    "waits by asking": {"table = pd.concat": (1, "the index is not read")},
+    "waits by asking": {"table = pd.concat": (1, INDEX)},
     "what an operation waited for": {
         "low = ": (2, "it is taken away again"),
         "width = ": (5, "streams lie apart, however far"),
@@ -845,7 +872,7 @@ EQUIVALENT: dict[str, dict[str, tuple[int, str]]] = {  # how a mutant begins: ho
         "met = ": (1, "what only touches a stretch takes no time in it"),
         "back, began, _ = ": (1, "no piece ends by the begin"),
     },
-    "shares of a path": {"return table": (1, "the index is not read")},
+    "shares of a path": {"return table": (1, INDEX)},
     "functions of stretches": {
         "mine = ": (1, MASKED),
         "loading = ": (1, MASKED),
@@ -867,6 +894,16 @@ EQUIVALENT: dict[str, dict[str, tuple[int, str]]] = {  # how a mutant begins: ho
         "place = ": (1, ALONE),
     },
     "between stacks": {"found = place_of": (1, ALONE)},
+    "what threads did": {"return pd.concat": (1, INDEX)},
+    "pieces on all threads": {"whole = ": (1, INDEX)},
+    "stacks that are read": {
+        "if not len(found)": (1, EMPTY),
+        "table = frames()": (1, "a path may have any number"),
+        "parts.append": (1, "below 0 is none"),
+        "every = pd.concat": (1, INDEX),
+    },
+    "places of stretches": {"if not len(table)": (4, UNKNOWN)},
+    "methods of one name": {"for low, high in sorted": (1, "of one width, what begins later ends later")},
     "collectives that wait": {
         "none = ": (3, "what it gives to no rows"),
         "if not len(talk)": (1, "without rows there are no GPUs"),

@@ -85,9 +85,8 @@ NOWHERE = Place()
 
 
 def short(path: str) -> str:
-    """The last two parts of a file's path."""
-    parts = PurePosixPath(path).parts
-    return "/".join(parts[-1:])
+    """The last part of a file's path."""
+    return PurePosixPath(path).name
 
 
 class Lines:
@@ -217,7 +216,8 @@ class Lines:
         for key in apart.keys() - recursive:
             every = sorted(lines[key])
             cuts: list[int] = []
-            for low, high in sorted(apart[key], key=lambda pair: pair[1] - pair[0]):
+            # of pairs as wide the last first: so one line parts both where one can
+            for low, high in sorted(apart[key], key=lambda pair: (_gap(pair), -pair[0])):
                 if bisect.bisect_right(cuts, low) == bisect.bisect_right(cuts, high):
                     between = [line for line in every if low <= line <= high]
                     bisect.insort(cuts, max(itertools.pairwise(between), key=_gap)[1])
@@ -291,7 +291,9 @@ class Lines:
         the top level of a script, or, of a trace, a function of which one call holds all that is judged.
         """
         function, file = self.loop_of(pid, tid)
-        if place.function == TOP_LEVEL or (place.function, place.file) == (function, short(file)):
+        if place.function == TOP_LEVEL:
+            return True
+        if function and (place.function, place.file) == (function, short(file)):
             return True
         if (pid, tid) not in self._functions or self.window is None:
             return False
@@ -345,13 +347,13 @@ class Lines:
                 continue
             table = frames().sort_values([key, "depth"], ascending=[True, False], kind="stable")
             numbers = table[key].to_numpy(np.int64)
-            first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])) if len(numbers) else numbers
+            first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)])
             rows = list(
                 zip(table["function"].tolist(), table["file"].tolist(), table["line"].tolist(), strict=True)
             )
             known: dict[int, int] = {}
             distinct: dict[tuple[tuple[str, str, int], ...], int] = {}
-            for low, high in zip(first.tolist(), np.append(first[1:], len(rows)).tolist(), strict=True):
+            for low, high in itertools.pairwise([*first.tolist(), len(rows)]):
                 path = tuple(rows[low:high])
                 if path not in distinct:
                     distinct[path] = len(self._paths)

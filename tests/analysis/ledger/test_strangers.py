@@ -120,6 +120,18 @@ def test_stacks_without_names(tmp_path: Path) -> None:
     assert first.rule == "data-loading" and "in `" not in first.message
 
 
+def test_stacks_without_frames_are_as_none(tmp_path: Path) -> None:
+    messages = []
+    for stacks in (False, True):
+        machine = strangers.started(stacks=stacks)
+        machine.place = strangers.HERE
+        strangers.train(machine, batch=strangers.loads(15 * strangers.MS))
+        machine.stacks = [(at, []) for at, _ in machine.stacks]
+        found = judged(machine.export(tmp_path / f"{stacks}.sqlite"))
+        messages.append([(one.rule, one.message) for one in found])
+    assert messages[0] and messages[0] == messages[1]
+
+
 # ---- windows
 
 
