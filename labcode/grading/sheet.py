@@ -150,7 +150,8 @@ class Count(Number):
         """One off, or a wrong unit."""
         if self.within or self.by:
             return super().near(right, given)
-        return "one off: are the first and the last counted?" if abs(right - given) == 1 else ""
+        counted = given and abs(right - given) == 1
+        return "one off: are the first and the last counted?" if counted else ""
 
     def shown(self, value: Any) -> str:
         """All its digits."""
