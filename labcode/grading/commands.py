@@ -443,7 +443,7 @@ def _torch(text: str) -> Torch:
     found: dict[str, Any] = {}
     for one in call.keywords:
         found[_known(one.arg, _TORCH, "profile")] = one.value
-    given: dict[str, Any] = {"on_trace_ready": True} if "on_trace_ready" in found else {}
+    given: dict[str, Any] = {}
     for name, value in found.items():
         if name == "activities":
             each = value.elts if isinstance(value, ast.List | ast.Tuple | ast.Set) else [value]
@@ -458,7 +458,13 @@ def _torch(text: str) -> Torch:
                 raise LabError(f"schedule wants {', '.join(missing)}, too")
             if given[name]["active"] < 1:
                 raise LabError("schedule: active is at least 1")
-        elif name != "on_trace_ready":
+        elif name == "on_trace_ready":
+            if isinstance(value, ast.Call) and not value.args and not value.keywords:
+                raise LabError(
+                    f"on_trace_ready is a function, which {ast.unparse(value)} calls: leave out ()"
+                )
+            given[name] = True
+        else:
             if not (isinstance(value, ast.Constant) and isinstance(value.value, bool)):
                 raise LabError(f"profile: {name} is True or False")
             given[name] = value.value

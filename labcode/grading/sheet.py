@@ -44,6 +44,7 @@ _SCALES = {
 _OF_THE_BOOK = "that one came with the book: record it yourself"
 _PERCENT = 10  # a share from here on is meant in percent; below it may be the whole over a part, too
 _NEAR = 4  # times the tolerance: read off too roughly,
+_ALIKE = 0.05  # of a misreading's share: further off it is another number
 _ROUGHLY = 0.15  # if it is no more than so much beside the right one, or twice the tolerance
 
 
@@ -101,16 +102,22 @@ class Number(Question):
         """Within the tolerance."""
         return bool(abs(given - right) <= self._allowed(right))
 
+    def gives(self, value: float, given: float) -> bool:
+        """Whether an answer is a misreading's number."""
+        return self.same(value, given)
+
     def _allowed(self, right: float) -> float:
         return max(self.by, self.within * abs(right)) * (1 + 1e-9)
 
     def near(self, right: Any, given: Any) -> str:
-        """A wrong unit, a sign, or too rough a reading."""
+        """A wrong unit, a ratio turned round that looks like one, a sign, or too rough a reading."""
         for factor, words in _SCALES.items():
             if factor == 100 and self.unit not in ("", "%"):
                 continue  # no share in any form
-            if right and any(math.isclose(given, right * s, rel_tol=0.05) for s in (factor, 1 / factor)):
-                return words
+            for scale in (factor, 1 / factor):
+                if right and math.isclose(given, right * scale, rel_tol=0.05):
+                    turned = not self.unit and abs(given * right - 1) < abs(given / (right * scale) - 1)
+                    return "the other way round" if turned else words
         if right and self.same(-right, given):
             return "the sign is the other way round"
         allowed = self._allowed(right)
@@ -143,7 +150,8 @@ class Count(Number):
         """One off, or a wrong unit."""
         if self.within or self.by:
             return super().near(right, given)
-        return "one off: are the first and the last counted?" if abs(right - given) == 1 else ""
+        counted = given and abs(right - given) == 1
+        return "one off: are the first and the last counted?" if counted else ""
 
     def shown(self, value: Any) -> str:
         """All its digits."""
@@ -166,10 +174,15 @@ class Share(Number):
         if said := super().unfit(given):
             return said
         if 1 < given < _PERCENT:  # of a part, or the whole over its part
-            return f"a share runs from 0 to 1: the part over the whole; {given:g} percent are {given / 100:g}"
+            percent = f"{given:g} percent are {given / 100:g}"
+            return f"a share runs from 0 to 1: the part over the whole, not turned round; {percent}"
         if _PERCENT <= given <= 100:
             return f"{given:g} is in percent; a share runs from 0 to 1: {given / 100:g}"
         return "" if 0 <= given <= 1 else "a share runs from 0 to 1"
+
+    def gives(self, value: float, given: float) -> bool:
+        """As near as it has to be, and of a small share near it, too: others lie beside it."""
+        return self.same(value, given) and abs(given - value) <= _ALIKE * abs(value)
 
     def near(self, right: Any, given: Any) -> str:
         """The other part, or too rough a reading."""
@@ -602,7 +615,7 @@ def _gave(question: Question, value: Any, given: Any, right: Any) -> bool:
         if len([name for name in names if given.lower() in name.lower()]) > 1:
             return False
         return value.lower() in given.lower() or (len(given) > 3 and given.lower() in value.lower())
-    return question.same(value, given)
+    return question.gives(value, given) if isinstance(question, Number) else question.same(value, given)
 
 
 def _apart(value: Any, given: Any) -> float:

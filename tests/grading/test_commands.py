@@ -221,6 +221,7 @@ def test_what_labcode_would_print() -> None:
         ("torch.profiler", "profile(", "not an expression of Python"),
         ("torch.profiler", "start()", r"write the call: profile\(activities="),
         ("torch.profiler", "profile([1])", "profile takes its arguments by name"),
+        ("torch.profiler", "profile(on_trace_ready=save())", "on_trace_ready is a function"),
         (
             "torch.profiler",
             "profile(record_shape=True)",

@@ -79,7 +79,11 @@ def test_right_answers_within_their_tolerance_pass(asked: Sheet) -> None:
         ({"idel": "0.4"}, "idel: no key of this sheet; did you mean idle?"),
         ({"other": "1"}, "other: no key of this sheet; there are idle, step_ms, steps, cause, kernel"),
         ({"idle": "40"}, "idle: 40 is in percent; a share runs from 0 to 1: 0.4"),
-        ({"idle": "2.5"}, "idle: a share runs from 0 to 1: the part over the whole; 2.5 percent are 0.025"),
+        (
+            {"idle": "2.5"},
+            "idle: a share runs from 0 to 1: the part over the whole, not turned round; "
+            "2.5 percent are 0.025",
+        ),
         ({"idle": "-0.1"}, "idle: a share runs from 0 to 1"),
         ({"idle": '"40 %"'}, 'idle: should be a number such as 2.5, without a unit, not the text "40 %"'),
         ({"step_ms": "true"}, "step_ms: should be a number such as 2.5, without a unit, not true or false"),

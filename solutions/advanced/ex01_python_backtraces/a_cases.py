@@ -18,6 +18,7 @@ _LIBRARIES = (
     "/usr/lib/python3/dist-packages/yaml/loader.py",
     "dist-packages/yaml/nodes.py",
     "lib/python3.13/runpy.py",
+    "lib/python3/site.py",
     "<frozen runpy>",
     "<string>",
 )
@@ -44,6 +45,7 @@ def _frames_of(rng: Rng) -> list[tuple[str, list[Frame]]]:
         ),
         ("own files that look like libraries", [("f", file, 2) for file in _OWN]),
         ("libraries alone", [library(), library()]),
+        ("a function that calls itself on one line", [("walk", "src/tree.py", 30)] * 3 + [own()]),
         ("no frames", []),
     ]
 
@@ -70,6 +72,7 @@ def _pairs(rng: Rng) -> list[tuple[str, Path, Path]]:
         ("the same function, on another line", (a, b), (a, later)),
         ("another line further out", (a, b, c), (a, later, c)),
         ("another function", (a, b, c), (a, b, other)),
+        ("another function of the same file", (a, b), (a, other)),
         ("one is the other's caller", (a, b), (a, b, c)),
         ("functions of one name in two files", (a, b), (a, named_alike)),
         ("nothing in common", (b,), (c,)),

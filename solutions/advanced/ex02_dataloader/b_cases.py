@@ -74,20 +74,32 @@ def _scenes(rng: Rng) -> list[tuple[str, Run]]:
         ("one read takes very long", plan(slow_decode, 900, "hiccup")),
         ("a single worker, with GPU work around the window", plan(slow_transform, 2500, "around", workers=1)),
         ("ranges that touch the window's ends, a feed exactly as fast as the GPU", _edges(rng)),
+        ("ranges that the window's end cuts, and a stage of few long ranges", _edges(rng, cut=True)),
         ("no ranges of stages", plan(quick, 2000, "no_stages")),
         ("no step within the window", plan(quick, 2000, "no_steps")),
     ]
 
 
-def _edges(rng: Rng) -> Run:
-    """Two feeders; each range and operation where the rules have an end."""
+def _edges(rng: Rng, *, cut: bool = False) -> Run:
+    """Two feeders; each range and operation where the rules have an end, or across it.
+
+    ``cut``: and a process none of whose threads has all stages.
+    """
     base, unit = int(rng.integers(10**6, 10**7)), int(rng.integers(500, 2000))
-    waits = (-100, 0), (0, 50), (250, 300), (500, 600), (750, 760), (1000, 1100)
-    feeders = ((0, 60, 100, 180), 400), ((780, 800, 880, 1000), 401)
+    waits = (-100, 0), (0, 50), (250, 300), (500, 600), (750, 760), (950, 1100) if cut else (1000, 1100)
+    feeders = [((0, 60, 100, 180), 400), ((780, 800, 880, 1040 if cut else 1000), 401)]
+    if cut:
+        feeders.append(((400, 420, 500, 600), 401))
     rows = [(0, 1000, *_LOOP, MEASURED), *((*wait, *_LOOP, WAIT) for wait in waits)]
     for times, pid in feeders:
         spans = zip(times, times[1:], STAGES, strict=False)
         rows += [(start, end, pid, pid, name) for start, end, name in spans]
+    if cut:
+        rows += [
+            (200, 390, 402, 402, "read"),
+            (390, 400, 402, 403, "decode"),
+            (400, 410, 402, 403, "transform"),
+        ]
     ranges = pd.DataFrame(rows, columns=list(_RANGES)).astype(_RANGES)
     ops = pd.DataFrame([(0, 500, 7), (400, 800, 13)], columns=list(_OPS)).astype(_OPS)
     for table in (ranges, ops):

@@ -26,7 +26,8 @@ KERNELS, COPIES, CALLS, RANGES = (
     "cuda_api_sum",
     "nvtx_sum",
 )
-_NAME_COLUMNS = {KERNELS: "Name", COPIES: "Operation", CALLS: "Name", RANGES: "Range"}
+GRIDS = "cuda_gpu_kern_gb_sum"  # kernels by grid and block: another report
+_NAME_COLUMNS = {KERNELS: "Name", COPIES: "Operation", CALLS: "Name", RANGES: "Range", GRIDS: "Name"}
 _NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "sec": 1_000_000_000}
 EXAM = (
     ("timeline_basics", "exam_baseline", "ns"),
@@ -119,7 +120,11 @@ def _situations(rng: Rng) -> list[tuple[str, list[_Table]]]:
     named = ("loop", "big_run_2", "cuda_graph", "h200-nvtx_sum_test")
     plain = _tables(rng, named[:2])
     units = [*_tables(rng, named, units=True), _Table("slow", KERNELS, _rows(rng, _KERNEL_NAMES), "ms")]
-    sparse = [_Table("bare", RANGES, _rows(rng, _RANGE_NAMES)), *_tables(rng, named, reports=0.5)]
+    others = (
+        _Table("bare", RANGES, _rows(rng, _RANGE_NAMES)),
+        _Table("grids", GRIDS, _rows(rng, _KERNEL_NAMES)),
+    )
+    sparse = [*others, *_tables(rng, named, reports=0.5)]
     turned = [
         _Table(t.capture, t.report, t.rows, t.unit, name_first=True) for t in _tables(rng, named, units=True)
     ]

@@ -138,6 +138,8 @@ def _export(rng: Rng, recorders: list[Recorder], *, unended: bool = False, aroun
         extra.append(
             {"start_ns": begin, "end_ns": begin + 900 + n, "name": "upload", "event_type": "start_end", **at}
         )
+    in_another = {"name": "upload", "event_type": "start_end", "domain_id": 4, **at}
+    extra.append({"start_ns": first + margin // 2, "end_ns": first + margin // 2 + 700, **in_another})
     if unended:
         extra.append(
             {"start_ns": last - margin, "end_ns": None, "name": "train", "event_type": "push_pop", **at}

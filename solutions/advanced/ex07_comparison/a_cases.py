@@ -100,6 +100,30 @@ def _sure_but_small(rng: Rng) -> Pair:
     return _normal(rng, middle, 0.003, 40), _normal(rng, middle * 1.012, 0.003, 40)
 
 
+def _surely_hardly(rng: Rng) -> Pair:
+    """A change that is real beyond doubt, of a third of a percent."""
+    middle = float(rng.uniform(1e6, 9e6))
+    return _normal(rng, middle, 0.0005, 40), _normal(rng, middle * 1.0033, 0.0005, 40)
+
+
+def _slow_in_spite_of_one(rng: Rng) -> Pair:
+    """Really slower, while one step had nothing to do."""
+    before, after = _quiet(rng, 1.25)
+    after[int(rng.integers(len(after)))] *= 0.3
+    return before, after
+
+
+def _sure_of_less(rng: Rng, limit: float) -> Pair:
+    """Beyond a large limit, by less than the same number of percent off; only that it is longer is sure."""
+    for _ in range(_MOST_DRAWS):
+        middle = float(rng.uniform(1e6, 9e6))
+        pair = _normal(rng, middle, 0.35, 20), _normal(rng, 1.85 * middle, 0.35, 22)
+        found = median_ratio(*pair)
+        if clear(*pair, limit) and 1 + 1.52 * limit < found.ratio < 1.94 and found.low < 1 + 0.85 * limit:
+            return pair
+    raise AssertionError("no pair beyond the limit whose interval is not")
+
+
 def _few(pair: Pair, before: int, after: int) -> Pair:
     """The first values of each side."""
     return pair[0][:before], pair[1][:after]
@@ -166,6 +190,7 @@ def cases(rng: Rng) -> list[Case]:
             "faster for sure, and too small to matter",
             _drawn(rng, lambda r: _sure_but_small(r)[::-1], "no change", limit),
         ),
+        ("slower, and one very short step", _drawn(rng, _slow_in_spite_of_one, "slower", limit)),
         ("no scatter at all, and no change", _ticks(rng, 1.0)),
         ("no scatter at all, and slower", _ticks(rng, 1.3)),
         ("six values before", _drawn(rng, lambda r: _few(_quiet(r, 1.4), 6, 60), "slower", limit)),
@@ -179,6 +204,12 @@ def cases(rng: Rng) -> list[Case]:
     steps = np.full(9, 4 * tick), np.full(12, 5 * tick)
     made.append(_case("exactly the limit", steps, quarter))
     made.append(_case("exactly the limit the other way", steps[::-1], quarter))
+    half = 0.5
+    beyond = _sure_of_less(rng, half)
+    made.append(_case("beyond a large limit, which the interval is not", beyond, half))
+    made.append(_case("beyond a large limit the other way, which the interval is not", beyond[::-1], half))
+    hardly = _drawn(rng, _surely_hardly, "no change", half)
+    made.append(_case("sure, and hardly anything of a large limit", hardly, half))
     # The first two are plain; the others come in any order, so that no list of answers passes.
     return [*made[:2], *(made[place] for place in 2 + rng.permutation(len(made) - 2))]
 

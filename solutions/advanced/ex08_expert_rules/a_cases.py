@@ -99,11 +99,12 @@ def _setup_first(rng: Rng) -> tuple[list[Recorder], tuple[int, int]]:
 
 
 def _exactly(rng: Rng) -> tuple[list[Recorder], tuple[int, int]]:
-    """Copies that take a tenth of the window to the nanosecond, the longest in the middle."""
+    """Copies that take a tenth of the window to the nanosecond, the longest in the middle, of the fewest
+    bytes."""
     unit = int(rng.integers(10**4, 10**5))
     cpu = Recorder(now=2000)
     for length in (2, 5, 1, 3):
-        cpu.copy(length * unit, 4 * length * unit)
+        cpu.copy(length * unit, (9 - length) * unit)
         cpu.launch(3 * unit, "work(int)")
     cpu.synchronize()
     begin = cpu.ops[0]["start_ns"]

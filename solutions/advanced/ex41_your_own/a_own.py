@@ -52,7 +52,10 @@ def answers() -> Answers:
             "faster": times[0] / times[1],
         },
         [
-            Misreading("those of the warm-up are left out", {"iterations": judged.count + 1}),
+            Misreading(
+                "one too many: is one of the warm-up among them, or are both ends counted?",
+                {"iterations": judged.count + 1},
+            ),
             Misreading("that is the whole window", {"each_ms": judged.width / opened.MS}),
             Misreading("that is without a profiler; the capture is asked for", {"each_ms": times[0] * 1e3}),
             Misreading("that is the whole capture, with start-up", {"idle": opened.idle_share(whole)}),

@@ -13,6 +13,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         "one of them": [(names[0], library), (names[1], mine), (names[2], library)],
         "two of them": [(names[0], library), (names[1], mine), (names[2], mine)],
         "the innermost": [(names[0], mine), (names[1], library)],
+        "neither yours nor a library's": [(names[0], library), (names[1], "/opt/x/run.py"), (names[2], mine)],
         "none": [(names[0], library)],
         "nothing": [],
         "a folder of the same name elsewhere": [(names[0], "/lib/app/x.py"), (names[1], mine)],

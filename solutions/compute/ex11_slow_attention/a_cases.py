@@ -54,6 +54,8 @@ def _scenes(rng: Rng) -> dict[str, Row]:
     conflicts["shared_turns"] *= int(rng.integers(2, 9))
     spilled["local_requests"] = 2 * spilled["matrix_loads"]
     both |= {"blocks": 40, "shared_turns": 5 * both["matrix_loads"]}
+    second = _healthy(rng, blocks=90)
+    second["shared_turns"] *= 4
     few, wgmma = _healthy(rng, blocks=20), _healthy(rng, matrix_loads=0, shared_turns=0)
     slight = _healthy(rng, blocks=131)
     slight |= {"shared_turns": int(4.4 * slight["matrix_loads"])}
@@ -67,6 +69,7 @@ def _scenes(rng: Rng) -> dict[str, Row]:
         "no matrix loads at all": wgmma,
         "a little of everything": slight,
         "two wastes, one larger": both,
+        "two wastes, the second larger": second,
         "exactly a fifth": _healthy(rng, matrix_loads=4000, shared_turns=16000, local_requests=1000),
     }
 
@@ -92,6 +95,9 @@ def cases(rng: Rng) -> list[Case]:
     long = {"kernel": "K2", **_healthy(rng, duration_ns=90_000, tensor_pct=70.0)}
     longest = {"kernel": "K3", **_healthy(rng, duration_ns=95_000, tensor_pct=95.0)}
     made += _cases("the idlest is short", [short, long, longest])
+    rest = {"kernel": "K4", **_healthy(rng, duration_ns=90_000, tensor_pct=90.0)}
+    wait = {"kernel": "K5", **_healthy(rng, duration_ns=95_000, tensor_pct=20.0)}
+    made += _cases("the longest is the idlest, not the busiest", [rest, wait])
     for name, busy in (("hardly less idle", 75.1), ("hardly more idle", 74.9)):
         one, other = ({**_healthy(rng), "duration_ns": 1000 * n} for n in (1, 2))
         pair = [{"kernel": "K1", **one, "tensor_pct": 50.0}, {"kernel": "K2", **other, "tensor_pct": busy}]

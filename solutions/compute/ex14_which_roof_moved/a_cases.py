@@ -15,6 +15,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         "a matmul": {"flop": 4096 * size, "bytes": size, "exponentials": 0.0},
         "a copy": {"bytes": 16 * size, "flop": 0.0},
         "attention": {"flop": 1024 * size, "bytes": size, "exponentials": 3 * size},
+        "mostly exponentials": {"flop": 512 * size, "exponentials": 8 * size},
         "as long as each other on the old": {"flop": 1024 * size, "exponentials": 4 * size, "bytes": 1.0},
         "as long as each other on both": {"flop": 1024 * size, "bytes": 4 * size},
         "most of one, least time": {"flop": 2048 * size, "bytes": 64 * size},

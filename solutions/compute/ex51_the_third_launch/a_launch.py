@@ -47,8 +47,8 @@ def answers() -> Answers:
                         "ncu --set full -k softmax -s 3 -c 1 -o third python train.py",
                     ),
                     Check(
-                        "the warp states are not collected: the default set has neither them nor the "
-                        "roofline",
+                        "the warp states are not collected: neither the default set has them nor that of "
+                        "the roofline",
                         lambda r: "WarpStateStats" in r.sections,
                         "ncu -k softmax -s 2 -c 1 -o third python train.py",
                     ),

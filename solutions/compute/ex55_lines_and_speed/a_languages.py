@@ -42,7 +42,7 @@ def answers() -> Answers:
             "mask": us(whole, "triton") / us(causal, "triton"),
         },
         [
-            Misreading("it decides less for you, and here it pays", {"closest": "triton"}),
+            Misreading("one that leaves more of it to you is faster here", {"closest": "triton"}),
             Misreading("it has the fewest lines", {"closest": "cutile"}),
             Misreading("the other way round", {"lines": 1 / lines}),
             Misreading(

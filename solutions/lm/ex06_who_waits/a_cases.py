@@ -61,12 +61,14 @@ def _scene(
     head: float = 0.0,
     clean: dict[str, float] | None = None,
     passes: tuple[str, ...] = PASSES,
+    again: float = 0.0,
 ) -> Given:
     """A program that asks for one operation after another and waits after each pass.
 
     ``ask`` and ``work`` are the times to ask for an operation and to do it; ``side`` the share on a second
     stream, where an operation is long; ``ties`` the share asked for at the moment that the GPU is done;
-    ``head`` a time at the start of each pass in which the program does something else.
+    ``head`` a time at the start of each pass in which the program does something else; ``again`` the share of
+    the backward pass in which a block is computed again.
     ``clean`` gives by pass what part of the recorded idle time remains without a profiler.
     """
     rows: list[tuple[Any, ...]] = []
@@ -92,6 +94,8 @@ def _scene(
                 free[stream] = start + int(mean * rng.uniform(0.6, 1.4) * (4 if stream == 13 else 1))
                 label = NAMES["memcpy" if kind == "memcpy" else str(rng.choice(["tn", "add", "norm"]))]
                 path = f"step {step}/{name}/block {int(rng.integers(3))}"
+                if again and name == "backward" and rng.random() < again:
+                    path += "/forward"
                 rows.append((kind, label, start, free[stream], 0, stream, now, path))
             now = max(now, *free.values()) + int(rng.integers(3_000, 9_000))
             spent[name] = spent.get(name, 0.0) + (now - begin) / 1e6 / steps
@@ -139,6 +143,7 @@ def cases(rng: Rng) -> list[Case]:
         _case("a GPU that is always behind", _scene(rng, steps=2, count=40, work=slow)),
         _case("a GPU that is always ahead", _scene(rng, steps=2, count=40, work=fast)),
         _case("passes that differ", _scene(rng, count=60, work=long_optimizer)),
+        _case("blocks are computed again in the backward pass", _scene(rng, count=40, again=0.5)),
         _case("two streams", _scene(rng, steps=2, count=40, work=3_500.0, side=0.25)),
         _case("asked for as the GPU is done", _scene(rng, count=40, work=5_000.0, ties=0.4)),
         _case(

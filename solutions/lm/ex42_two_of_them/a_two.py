@@ -10,7 +10,7 @@ QUESTIONS = (
     Number("rate", "two GPUs, `compiled`: tokens per second of both together", unit="tokens/s", within=0.02),
     Number("faster", "two GPUs: the rate of `stay` over that of `compiled`", within=0.01),
     Share("kept", "tokens per second and GPU: `stay` on two over `flex` of llama_training, on one", by=0.02),
-    Number("memory", "two GPUs, `stay`: the peak memory of a GPU", unit="GB", within=0.02),
+    Number("memory", "two GPUs, `stay`: the peak memory of a GPU", unit="GB", within=0.01),
     Word(
         "changed",
         "what `bf16` changes against `compiled`",
@@ -52,6 +52,7 @@ def answers() -> Answers:
             Misreading("the other way round", {"faster": compiled / stay}),
             Misreading("that is `compiled` on two", {"kept": compiled / (2 * alone)}),
             Misreading("that is GiB", {"memory": gib}),
+            Misreading("that is `compiled`", {"memory": two["ways"]["compiled"]["peak_bytes"] / 1e9}),
             Misreading(
                 "that is one GPU, of llama_training", {"memory": one["ways"]["compiled"]["peak_bytes"] / 1e9}
             ),

@@ -42,7 +42,7 @@ def answers() -> Answers:
                         "true python train.py",
                     ),
                     Check(
-                        "calls of the operating system are traced, too: they are by default",
+                        "calls of the operating system are traced, too: by default, or where osrt is named",
                         lambda r: "osrt" not in r.traces,
                         "nsys profile -s none --cpuctxsw=none -c cudaProfilerApi -o steps -f true "
                         "python train.py",

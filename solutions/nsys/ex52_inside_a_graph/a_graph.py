@@ -60,6 +60,11 @@ def answers() -> Answers:
                         "nsys profile -t cuda ./decode",
                     ),
                     Check(
+                        "calls of the operating system are traced, too: by default, or where osrt is named",
+                        lambda r: "osrt" not in r.traces,
+                        "nsys profile -s none ./decode",
+                    ),
+                    Check(
                         "the program is ./decode",
                         lambda r: r.program == ("./decode",),
                         "nsys profile -t cuda -s none python decode.py",
