@@ -157,7 +157,7 @@ def cases(rng: Rng) -> list[Case]:
     ]
     library = [
         (_stack(("parse", "app/parse.py"), _LOADS), 0.32),
-        (_stack(("parse", "app/parse.py"), ("match", "lib/python3.12/re.py")), 0.22),
+        (_stack(("parse", "app/parse.py"), ("match", "site-packages/app/re.py")), 0.22),
         (_stack(("label", "app/label.py"), _LOADS), 0.24),
         (((("run", "lib/python3.12/threading.py")),), 0.22),
     ]

@@ -178,7 +178,7 @@ def _lock(rng: Rng, work: str | None, *, lock: str = "flock") -> Seen:
 def _exact(rng: Rng) -> Seen:
     """A call of exactly 95 % of the window, with one inside of it, and one that is shorter by 1 ns; two
     readers of one process that wait for a lock at the same times, and a third one, which reads for exactly a
-    tenth of them.
+    tenth of them, and behind them writes for longer.
     """
     unit = 2 * int(rng.integers(10**5, 10**6))
     begin = int(rng.integers(10**9, 2 * 10**9))
@@ -189,6 +189,7 @@ def _exact(rng: Rng) -> Seen:
     for tid, name, units in ((301, "flock", 5.0), (302, "flock", 5.0), (303, "pread64", 0.5)):
         machine.call((300, tid), begin + 2 * unit, unit // 4, "open64")
         machine.call((300, tid), begin + 4 * unit, units * unit, name)
+    machine.call((300, 303), begin + 10 * unit, 1.5 * unit, "fsync")
     gaps = pd.DataFrame({"start_ns": [begin + 2 * unit], "end_ns": [begin + 12 * unit], "device": [0]})
     return _seen(machine, gaps)
 

@@ -60,6 +60,8 @@ def cases(rng: Rng) -> list[Case]:
             "near the largest number": [60000.0, 59968.0, 60000.0],
             "as many as a sum in fp16 loses": [0.0] * 3000,
             "hidden": [-inf, 1.0],
+            "all hidden": [-inf, -inf],
+            "more than fp16 holds": [70000.0, 0.0],
             "exponentials that fp16 would round": [2.07, 1.55, -0.48, -1.45, 0.07, -0.57],
         }.items()
     ]

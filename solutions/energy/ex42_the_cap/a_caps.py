@@ -8,7 +8,7 @@ from labcode.grading.sheet import Answers, Misreading, Name, Names, Number, Word
 
 QUESTIONS = (
     Name("lowest", "the window with the lowest clock"),
-    Number("zeros_mhz", "the clock of bf16 zeros", unit="MHz", within=0.01),
+    Number("zeros_mhz", "the clock of bf16 zeros", unit="MHz", within=0.005),
     Number("less_power", "watts of bf16 random over those of bf16 zeros", within=0.04),
     Number("pj_a_flop", "bf16 random: energy for a FLOP", unit="pJ", within=0.03),
     Word(
@@ -42,6 +42,7 @@ def answers() -> Answers:
                 "that one has the highest clock: it is slow, and draws as much", {"lowest": "fp32 random"}
             ),
             Misreading("that is random numbers", {"zeros_mhz": float(table["sm_mhz"][random])}),
+            Misreading("that is of equal numbers", {"zeros_mhz": float(table["sm_mhz"]["bf16 constant"])}),
             Misreading(
                 "that is the energy of one product: random numbers make it slower, too",
                 {"less_power": float(table["each_j"][random] / table["each_j"][zeros])},

@@ -28,6 +28,9 @@ def cases(rng: Rng) -> list[Case]:
     def scene(steps: int, **more: Any) -> tuple[pd.DataFrame, int]:
         return lm.operations(rng, lm.shape(rng), training=True, steps=steps, **more), steps
 
+    ops, steps = scene(2)
+    paths = [path if path.startswith("step 0") else path.replace("/", "/half/", 1) for path in ops["path"]]
+    parts = ops.assign(path=pd.Series(paths, index=ops.index, dtype="str"))
     return [
         _case("one step", *scene(1)),
         _case("three steps", *scene(3)),
@@ -39,6 +42,7 @@ def cases(rng: Rng) -> list[Case]:
         _case("an optimizer that takes most of the step", *scene(2, scale={"adam": 60.0})),
         _case("copies that take longer than any kernel", *scene(1, scale={"memcpy": 30.0})),
         _case("attention's matmuls lead", *scene(2, scale={"nn": 6.0})),
+        _case("a range around the passes of one step", parts, steps),
     ]
 
 

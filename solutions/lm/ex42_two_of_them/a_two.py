@@ -42,6 +42,7 @@ def answers() -> Answers:
         [
             Misreading("that is one of the two", {"rate": compiled / 2}),
             Misreading("that is `stay`", {"rate": stay}),
+            Misreading("that is `bf16`", {"rate": rate(two, "bf16")}),
             Misreading("tokens are those of the whole window, of all its steps", {"rate": compiled / 3}),
             Misreading("tokens are those of both GPUs already", {"rate": 2 * compiled}),
             Misreading("that is one GPU, of llama_training", {"rate": rate(one, "compiled")}),
