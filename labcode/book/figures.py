@@ -7,6 +7,7 @@ import io
 import itertools
 import os
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -156,7 +157,9 @@ def _boxes_of_words(drawn: Figure) -> list[Bbox]:
     from matplotlib.axis import Tick
     from matplotlib.text import Text
 
-    drawn.draw_without_rendering()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "constrained_layout not applied")  # no room: the boxes say so
+        drawn.draw_without_rendering()
     unseen: set[int] = set()
     for axes in drawn.axes:
         for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):

@@ -150,6 +150,17 @@ def test_a_chart_is_drawn_narrower_for_phones_all_its_words_on_it():
     ]
 
 
+def test_nothing_is_printed_into_a_page_where_a_narrow_chart_has_no_room(recwarn):
+    def wordy():
+        figure, axes = plt.subplots(figsize=(page_width(), 2), layout="constrained")
+        axes.set_yticks([0.5], ["w" * 40])  # wider than a phone
+        return figure
+
+    content = figures.figure_content(wordy, alt=ALT, caption=None)
+    assert "rotate(90)" in content["narrow"][0]
+    assert [str(one.message) for one in recwarn] == []
+
+
 def test_what_cannot_be_narrower_is_turned_for_phones():
     def sized():  # whatever it is asked for
         return plt.subplots(figsize=(7, 2))[0]
