@@ -6,6 +6,8 @@ durations to tie. The interval covers the scatter of the instances within the tw
 run to run as a whole (clocks, temperature, another machine) it cannot see: repeat the captures to learn that.
 """
 
+import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
@@ -116,11 +118,8 @@ def median(values: Floats) -> float:
     """The median, nan of none; of few values without NumPy's, which takes ten times as long to begin."""
     if len(values) >= FEWEST:
         return float(np.median(values))
-    ordered = sorted(values.tolist())
-    half = len(ordered) // 2
-    if not ordered or any(value != value for value in ordered):
-        return float("nan")
-    return float(ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2)
+    few = values.tolist()
+    return float(statistics.median(few)) if few and not any(map(math.isnan, few)) else float("nan")
 
 
 def total_ratio(before: Sequence[Floats], after: Sequence[Floats]) -> Interval:
