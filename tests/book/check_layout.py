@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.book.check_browser import Browser
+from tests.book.check_browser import LOAD_S, Browser
 
 LOWEST = 900  # pixels from the top that a first picture begins above, 1280 wide
 MOST_CLAIMS = 8  # boxes that a page shows before somebody asks
@@ -91,7 +91,7 @@ def complaints_about_figures(tab: Browser, folder: Path) -> list[str]:
     """Complaints about a page's figures on a phone: one copy of each that is seen whole, its type legible."""
     found = []
     tab.evaluate('document.querySelectorAll("main img").forEach((e) => { e.loading = "eager"; })')
-    until = time.monotonic() + 10
+    until = time.monotonic() + LOAD_S
     while tab.evaluate(_COMING) and time.monotonic() < until:
         time.sleep(0.1)  # an image that has not come yet has no width
     frames: list[list[tuple[str, float, float]]] = tab.evaluate(_ON_PHONE)

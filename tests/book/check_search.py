@@ -2,7 +2,7 @@
 
 import time
 
-from tests.book.check_browser import Browser
+from tests.book.check_browser import LOAD_S, Browser
 
 QUESTION = "cuda out of memory"
 OPTIONS = "document.querySelectorAll('#pst-search-dialog [role=option]')"
@@ -27,7 +27,7 @@ def check_search(tab: Browser, address: str) -> list[str]:
     found = []
 
     def hold(condition: str, otherwise: str) -> None:
-        end = time.monotonic() + 10
+        end = time.monotonic() + LOAD_S
         while tab.evaluate(condition) is not True:
             if time.monotonic() > end:
                 found.append(f"search: {otherwise}")

@@ -51,7 +51,7 @@ def check_terms(tab: Browser, address: str, page: str) -> list[str]:
 
 def _card(tab: Browser) -> Any:
     """What the card shows once its picture is there; ``None`` where none comes."""
-    end = time.monotonic() + LOAD_S / 2
+    end = time.monotonic() + LOAD_S
     while (seen := tab.evaluate(_SEEN)) is None and time.monotonic() < end:
         time.sleep(0.05)
     return seen

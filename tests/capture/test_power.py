@@ -30,7 +30,7 @@ def make(lab: Lab, tmp_path: Path, nvml: FakeNvml, monkeypatch: Any, **job: Any)
         folder=staging,
         name="record",
         what="alpha/record",
-        time_limit_s=120.0,
+        time_limit_s=1800.0,
         cwd=lab.home,
         **options,
     )

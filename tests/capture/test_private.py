@@ -7,7 +7,6 @@ import re
 import re._parser as sre  # type: ignore[import-not-found]
 import socket
 import sqlite3
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -25,6 +24,7 @@ from tests.capture.test_archive import edit_manifest, replace, rewrite
 from tests.capture.test_verify import export_of, found, put
 from tests.support import exports as e
 from tests.support import ncu
+from tests.support.growth import processor_time
 
 # Each holds 77, which must be gone.
 PLANTED = {
@@ -459,13 +459,13 @@ def test_what_was_reduced_is_not_found_again(text: str) -> None:
 def test_time_grows_with_the_length_of_a_text(unit: str) -> None:
     def seconds(length: int) -> float:
         text = (unit * length)[:length]
-        began = time.process_time()
-        privacy.find([text], ("someone",))
-        privacy.review([text])
-        privacy.reduce(text, ("someone",))
-        privacy.reduce_file(f"/{text}")
-        privacy.stated_names([text])
-        return time.process_time() - began
+        with processor_time() as spent:
+            privacy.find([text], ("someone",))
+            privacy.review([text])
+            privacy.reduce(text, ("someone",))
+            privacy.reduce_file(f"/{text}")
+            privacy.stated_names([text])
+        return spent()
 
     assert seconds(24_000) < 8 * min(seconds(6_000), seconds(6_001)) + 0.1
 

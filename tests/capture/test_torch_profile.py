@@ -197,7 +197,7 @@ def test_a_real_recording_reads_as_pytorch_says_of_it(
         folder=tmp_path,
         name="run",
         what="test",
-        time_limit_s=120.0,
+        time_limit_s=1800.0,
         cwd=Path(__file__).resolve().parents[2],
     )
     results = [part.run() for part in tools.parts(job, dict)]

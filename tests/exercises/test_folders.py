@@ -38,9 +38,9 @@ def test_an_endless_mutant_is_ended_even_if_the_first_call_is_swallowed() -> Non
     begin = time.process_time()
     with pytest.raises(TooSlowError), limited(0.05):
         Dropped()
-        while time.process_time() < begin + 2:
+        while time.process_time() < begin + 20:
             pass
-    assert time.process_time() < begin + 1
+    assert time.process_time() < begin + 10
 
 
 @functools.cache

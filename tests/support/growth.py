@@ -3,17 +3,29 @@
 import gc
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def processor_time() -> Iterator[Callable[[], float]]:
+    """Gives what tells the CPU seconds of the block, of which collecting other tests' garbage is no part."""
+    collects, begun = gc.isenabled(), time.process_time()
+    gc.disable()
+    try:
+        yield lambda: time.process_time() - begun
+    finally:
+        if collects:
+            gc.enable()
 
 
 def time_growth(work: Callable[[int], object], small: int, large: int) -> float:
     """CPU time of the large size over that of the small one: the best of three and of two trials."""
 
     def spent(size: int) -> float:
-        gc.collect()
-        begun = time.process_time()
-        work(size)
-        return time.process_time() - begun
+        with processor_time() as seconds:
+            work(size)
+        return seconds()
 
     return min(spent(large) for _ in range(2)) / max(min(spent(small) for _ in range(3)), 1e-3)
 
