@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from tests.support import settled
+
 if TYPE_CHECKING:
     from tests.book.check_browser import Browser
 
@@ -44,8 +46,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if "pytest.mark.gpu" in collection_path.read_text(encoding="utf-8") else True
 
 
+@pytest.hookimpl(tryfirst=True)  # before those that -m asks for are picked
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs a GPU where there is none."""
+    """Skip what needs a GPU where there is none; leave to the night what has passed as it is."""
+    names = {item.nodeid.partition("[")[0] for item in items}
+    done = settled.among(names)
+    for item in items:
+        if item.nodeid.partition("[")[0] in done:
+            item.add_marker(pytest.mark.slow)
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if marked and gpus() == 0:
         for item in marked:
