@@ -106,8 +106,29 @@ def _templates(tmp_path_factory: pytest.TempPathFactory) -> Any:
     from jinja2 import FileSystemBytecodeCache
     from sphinx import jinja2glue
 
-    compiled = FileSystemBytecodeCache(str(tmp_path_factory.mktemp("templates")))
+    class Compiled(FileSystemBytecodeCache):
+        def get_cache_key(self, name: str, filename: str | None = None) -> str:
+            """Wherever a checkout lies; what was compiled of another text is not taken."""
+            return super().get_cache_key(name, "/".join(Path(filename or "").parts[-3:]))
+
+    compiled = Compiled(str(tmp_path_factory.mktemp("templates")))
     return functools.partial(jinja2glue.SandboxedEnvironment, bytecode_cache=compiled)
+
+
+@pytest.fixture(scope="session")
+def _packages() -> Any:
+    """What is installed, read once: each build asks seven times."""
+    from importlib import metadata
+
+    class Package:
+        def __init__(self, one: metadata.Distribution) -> None:
+            self.one, self.entry_points = one, one.entry_points
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.one, name)
+
+    kept = [Package(one) for one in metadata.distributions()]
+    return lambda **asked: metadata.Distribution.discover(**asked) if asked else iter(kept)
 
 
 @pytest.fixture(scope="session")
@@ -116,7 +137,8 @@ def _executed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def builds_at_hand(_templates: Any, _executed: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def builds_at_hand(_templates: Any, _packages: Any, _executed: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Builds share compiled templates, and the outputs of equal pages: the folder of those."""
+    monkeypatch.setattr("importlib.metadata.distributions", _packages)
     monkeypatch.setattr("sphinx.jinja2glue.SandboxedEnvironment", _templates)
     return _executed

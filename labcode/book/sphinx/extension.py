@@ -152,9 +152,11 @@ def _prepare_caches(app: Sphinx) -> None:
     if isinstance(app.builder, StandaloneHTMLBuilder) and isinstance(
         app.builder.templates, BuiltinTemplateLoader
     ):
-        folder = Path(app.doctreedir) / ".templates"
-        folder.mkdir(exist_ok=True)
-        app.builder.templates.environment.bytecode_cache = FileSystemBytecodeCache(str(folder))
+        environment = app.builder.templates.environment
+        if environment.bytecode_cache is None:  # tests have one for all of their builds
+            folder = Path(app.doctreedir) / ".templates"
+            folder.mkdir(exist_ok=True)
+            environment.bytecode_cache = FileSystemBytecodeCache(str(folder))
 
 
 def _leave_foreign_names(app: Sphinx, doctree: nodes.document) -> None:
