@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from labcode.database import open_read_only
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -50,7 +52,7 @@ def pack(source: Path, target: Path) -> None:
 
     `sqlite3.Error` for a text that is no UTF-8.
     """
-    with closing(_connected(source)) as db, lzma.open(target, "wb", filters=_FILTERS) as out:
+    with closing(open_read_only(source)) as db, lzma.open(target, "wb", filters=_FILTERS) as out:
         out.write(MAGIC)
         made, later = _declared(db)
         for name, sql in made:
@@ -60,7 +62,7 @@ def pack(source: Path, target: Path) -> None:
     try:
         with lzma.open(target) as packed:
             unpack(packed, back, 1 << 40)
-        with closing(_connected(source)) as db, closing(_connected(back)) as again:
+        with closing(open_read_only(source)) as db, closing(open_read_only(back)) as again:
             for name, _ in _declared(db)[0]:
                 if not all(a == b for a, b in zip(_rows(db, name), _rows(again, name), strict=True)):
                     raise ValueError(f"{source}: table {name} does not come back as it was")
@@ -100,10 +102,6 @@ def unpack(packed: BinaryIO | lzma.LZMAFile, target: Path, most_bytes: int) -> N
             if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
                 raise
             raise UnreadableError(f"damaged: {str(error)[:200] or type(error).__name__}") from None
-
-
-def _connected(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
 
 
 def _permitted(action: int, *_: object) -> int:

@@ -16,6 +16,7 @@ from labcode import columnar
 from labcode.capture import privacy
 from labcode.capture.privacy import Names
 from labcode.capture.trim import METADATA, columns, is_kept, table_names
+from labcode.database import open_read_only
 from labcode.errors import InputError
 from labcode.inputs import plain_file
 from labcode.outputs import private_folder
@@ -169,8 +170,7 @@ def check_export(path: Path) -> None:
 
 def open_export(path: Path) -> sqlite3.Connection:
     """An export opened for reading; nothing that its declarations say is computed."""
-    db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
-    db.execute("PRAGMA trusted_schema = OFF")
+    db = open_read_only(path)
     db.execute("PRAGMA ignore_check_constraints = ON")  # they are not run when the file is checked either
     return db
 

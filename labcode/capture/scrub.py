@@ -16,6 +16,7 @@ from labcode.capture import privacy, scan, trim
 from labcode.capture.privacy import FIRST_PID, Names
 from labcode.capture.scan import check_export, open_export
 from labcode.capture.trim import columns, table_names
+from labcode.database import address
 from labcode.errors import InputError
 from labcode.inputs import plain_file
 from labcode.outputs import free, whole
@@ -97,10 +98,10 @@ def scrub_export(src: Path, dst: Path, also: Names = ()) -> ScrubReport:
 
 def _new(dst: Path, src: Path) -> sqlite3.Connection:
     """A new export, beside which the old one is open for reading as ``raw``."""
-    db = sqlite3.connect(dst.resolve().as_uri(), uri=True, isolation_level=None)
+    db = sqlite3.connect(dst.resolve(), uri=True, isolation_level=None)
     for setting in ("journal_mode = OFF", "synchronous = OFF", "trusted_schema = OFF"):
         db.execute(f"PRAGMA {setting}")
-    db.execute("ATTACH ? AS raw", (f"{src.resolve().as_uri()}?mode=ro&immutable=1",))
+    db.execute("ATTACH ? AS raw", (address(src),))
     db.execute("BEGIN")
     return db
 

@@ -24,6 +24,7 @@ from labcode.capture.ncu_scrub import scrub_report
 from labcode.capture.scrub import compress, scrub_export
 from labcode.capture.steady import trim_program
 from labcode.capture.trim import trim_export
+from labcode.database import open_read_only
 from labcode.errors import LabError, ToolError
 from labcode.meter import Meter, open_gpus
 from labcode.record import ncu, nsys, power
@@ -168,7 +169,7 @@ def warnings(said: str, exported: Path) -> tuple[str, ...]:
 def _diagnostics(exported: Path) -> list[str]:
     """Messages of severity warning and above."""
     try:
-        with closing(sqlite3.connect(f"{exported.resolve().as_uri()}?mode=ro", uri=True)) as db:
+        with closing(open_read_only(exported)) as db:
             levels = dict(db.execute("SELECT id, name FROM ENUM_DIAGNOSTIC_SEVERITY_LEVEL").fetchall())
             rows = db.execute("SELECT severity, text FROM DIAGNOSTIC_EVENT ORDER BY timestamp").fetchall()
     except sqlite3.OperationalError:  # exports before schema 3.11 have no such table

@@ -18,6 +18,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from labcode.database import open_read_only
+
 LIMIT_S = 6.0  # of all queries of one grading together
 MOST_ROWS = 5_000
 _STEPS = 20_000  # of SQLite's machine between two looks at the clock
@@ -80,9 +82,7 @@ def run_query(query: str, export: Path, limit_s: float = LIMIT_S) -> tuple[list[
     """Columns and rows that a query gives on an export; `QueryError` when it cannot be run, or not within
     ``limit_s`` of the processor.
     """
-    file = f"{export.resolve().as_uri()}?mode=ro&immutable=1"
-    with closing(sqlite3.connect(file, uri=True)) as connection:
-        connection.execute("PRAGMA trusted_schema = OFF")
+    with closing(open_read_only(export)) as connection:
         _add_empty(connection)
         connection.set_authorizer(_authorize)
         until = time.thread_time() + limit_s

@@ -43,6 +43,7 @@ mkdir -p grades
 for answers in handed-in/*/; do
     [ -d "$answers" ] || {{ echo "handed-in/: no folders here; put one for each learner" >&2; exit 2; }}
     learner=$(basename "$answers")
+    echo "$learner"
     labcode exercises {exercises} --answers "$answers" --isolated --grades "grades/$learner.json" ||
         [ $? -eq 1 ] # some part did not pass
 done

@@ -13,6 +13,7 @@ import pytest
 from labcode import __version__
 from labcode.book import notebooks
 from labcode.book.build import _clean, build, run_sphinx
+from labcode.book.sphinx import kept
 from labcode.errors import InputError, LabError, ToolError
 from tests.book.sets import write_set
 
@@ -314,6 +315,37 @@ def test_a_cell_that_fails_is_shown_and_named(house, capsys, monkeypatch):
     write_page(house, "page", PAGE)
     assert build(None, "html") == 0
     assert "10.0\u202fµs" in html(house, "page")
+
+
+def test_what_a_cell_warns_of_fails_the_strict_build(house, capsys):
+    warns = "import sys\nprint('careful', file=sys.stderr)\nbook.value("
+    write_page(house, "page", PAGE.replace("book.value(", warns))
+    assert build(None, "html", update_claims=True) == 0
+    assert "careful" in html(house, "page")
+    assert build(None, "html", strict=True) == 1
+    assert "page.md:14: WARNING: stderr was found in the cell outputs" in capsys.readouterr().err
+
+
+def test_a_book_with_a_date_is_the_same_whenever_it_was_built(house, monkeypatch):
+    write_page(house, "index", INDEX.replace("page\n", "page\nstatus\n"))
+    write_page(house, "status", "# Status\n\n```{nb-exec-table}\n```\n")
+    assert build(None, "html", update_claims=True) == 0  # and what cells gave is kept
+    fill, folder = kept.fill, house / "_build" / "html"
+
+    def built(executed: float, seconds: float) -> dict[str, bytes]:
+        def filled(cache: Path, notebook: object) -> kept.Kept:
+            assert fill(cache, notebook)
+            return kept.Kept(executed, seconds)
+
+        monkeypatch.setattr(kept, "fill", filled)
+        assert build(None, "html", strict=True) == 0
+        files = [path for path in folder.rglob("*") if path.is_file() and path.name != ".buildinfo"]
+        return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    assert built(1e9, 1.25) == built(1.7e9, 4.75)
+    monkeypatch.delenv("SOURCE_DATE_EPOCH")
+    assert b"4.75" in built(1.7e9, 4.75)["status.html"]
 
 
 def test_a_link_that_leads_nowhere_fails_the_strict_build(house, capsys):

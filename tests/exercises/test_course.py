@@ -62,6 +62,9 @@ def graded(made: Path, tmp_path: Path, *learners: str) -> tuple[int, list[str], 
     log.write_text("")
     env = {"PATH": f"{tools}:{os.environ['PATH']}", "LOG": str(log)}
     done = subprocess.run(["bash", made / "grade.sh"], env=env, text=True, capture_output=True, check=False)
+    if done.returncode == 0:
+        folders = sorted(path.name for path in (made / "handed-in").iterdir())
+        assert done.stdout.splitlines() == folders, "whose the lines below are"
     return done.returncode, log.read_text().splitlines(), done.stderr
 
 

@@ -75,10 +75,10 @@ def compare_sets(first: str, second: str) -> SetComparison:
     if first == second:
         raise LabError(f"captures compare: {first} twice; name two sets (`labcode captures list` has them)")
     sets = store.load_set(first), store.load_set(second)
-    remarks: list[str] = []
+    remarks = [*_lacks(*sets), *_lacks(*sets[::-1])]
     rows: list[tuple[object, ...]] = []
-    for experiment in dict.fromkeys((*sets[0].experiments, *sets[1].experiments)):
-        if not _in_both(f"experiment {experiment}", experiment, sets, remarks):
+    for experiment in sets[0].experiments:
+        if experiment not in sets[1].experiments:
             continue
         runs = [captures.experiments[experiment].runs for captures in sets]
         for run in dict.fromkeys((*runs[0], *runs[1])):
@@ -117,13 +117,15 @@ def run(first: str, second: str, *, fmt: str, output: TextIO) -> None:
         _write_text(found, fmt, output)
 
 
-def _in_both(what: str, experiment: str, sets: tuple[CaptureSet, CaptureSet], remarks: list[str]) -> bool:
-    there = [experiment in captures.experiments for captures in sets]
-    if all(there):
-        return True
-    here, lacking = sets[0 if there[0] else 1].name, sets[1 if there[0] else 0].name
-    remarks.append(f"{what}: only in {here} (`labcode capture {experiment} --set {lacking}` adds it)")
-    return False
+def _lacks(whole: CaptureSet, other: CaptureSet) -> Iterator[str]:
+    """One line for all experiments that only one set has: a set may lack half of them."""
+    names = [name for name in whole.experiments if name not in other.experiments]
+    where, into = f"only in {whole.name}", f"--set {other.name}"
+    if len(names) == 1:
+        yield f"experiment {names[0]}: {where} (`labcode capture {names[0]} {into}` adds it)"
+    elif names:
+        command = f"`labcode capture --only-missing {into}` adds what can run there"
+        yield f"{len(names)} experiments: {where} ({command}): {', '.join(names)}"
 
 
 def _results(

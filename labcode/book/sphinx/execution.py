@@ -50,9 +50,11 @@ class PageClient(NotebookClientBase):  # type: ignore[misc]
             if error is not None:
                 raise ExecutionError(str(self.path)) from error
             found = kept.keep(folder, self.notebook, seconds) if keeps else kept.Kept(time.time(), seconds)
+        # with a date given, a build is to come out the same again: it tells no time of its own
+        told = "SOURCE_DATE_EPOCH" not in os.environ
         self.exec_metadata = {
-            "mtime": found.executed,
-            "runtime": found.seconds,
+            "mtime": found.executed if told else None,
+            "runtime": found.seconds if told else None,
             "method": self.nb_config.execution_mode,
             "succeeded": True,
             "error": None,

@@ -4,7 +4,6 @@
 times as fast as through Python's sqlite3, and through that what is laid out as nsys does not.
 """
 
-import os
 import re
 import sqlite3
 from collections import defaultdict
@@ -13,10 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 
+from labcode.database import open_read_only
 from labcode.errors import InputError
 from labcode.reports.columns import Bools, Column, Ints, is_narrow, is_same, joined, shortened, unique
 from labcode.reports.nsys.pages import (
@@ -43,9 +42,7 @@ _FACTORS = np.array([pow(0x9E3779B97F4A7C15, n, 1 << 64) for n in range(1, _WIDE
 
 def connect(sqlite: Path) -> sqlite3.Connection:
     """Open a file only to read it: nothing is written beside it, and nothing stored in it is run."""
-    address = quote(os.fsencode(sqlite.resolve()))  # Path.as_uri loads urllib.request from CPython 3.14 on
-    connection = sqlite3.connect(f"file://{address}?mode=ro&immutable=1", uri=True)
-    connection.execute("PRAGMA trusted_schema = OFF")
+    connection = open_read_only(sqlite)
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     return connection
 

@@ -98,6 +98,17 @@ def test_what_one_set_lacks_is_named(sets: Path) -> None:
     )
 
 
+def test_a_set_of_half_the_experiments_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LABCODE_SETS", str(tmp_path))
+    write_set(tmp_path, "whole", {name: {"base": results(ms=1)} for name in ("one", "two", "three")})
+    write_set(tmp_path, "part", {"two": {"base": results(ms=1)}})
+    (said,) = [line for line in compare_sets("part", "whole").remarks if "experiment" in line]
+    assert said.startswith("2 experiments: only in whole (`labcode capture --only-missing --set part`")
+    assert said.endswith(": one, three")
+
+
 def test_runs_parameters_and_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LABCODE_SETS", str(tmp_path))
     write_set(tmp_path, "a", {"loop": {"base": results(ms=1), "extra": results(ms=1)}})
