@@ -139,6 +139,17 @@ def test_a_strict_build_starts_from_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_warning_that_readers_would_see_fails_the_strict_build_and_is_named(house, capsys):
+    write_page(
+        house, "page", PAGE + "\n```{code-cell} python\nimport warnings\n\nwarnings.warn('odd')\n```\n"
+    )
+    assert build("h200", update_claims=True) == 0  # said, and shown
+    assert "odd" in html(house, "page")
+    assert "WARNING: stderr was found in the cell outputs" in capsys.readouterr().err
+    assert build("h200", strict=True) == 1
+    assert re.search(r"page\.md:\d+: WARNING: stderr was found in the cell outputs", capsys.readouterr().err)
+
+
 def test_a_figure_that_is_not_its_table_fails_the_strict_build_and_is_named(house, capsys):
     write_page(house, "page", PAGE + PICTURE)
     assert build("h200", update_claims=True) == 0
