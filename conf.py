@@ -64,7 +64,7 @@ nb_execution_cache_path = str(
     ROOT / "_build" / ".jupyter_cache" / digests.reading_digest(ROOT, store.sets_root() / labcode_set)
 ) + ("-web" if os.environ.get(display.WEB_ALONE) else "")
 nb_merge_streams = True
-nb_output_stderr = "warn"  # nothing that warns, with a path of this machine, is published unseen
+nb_output_stderr = "warn"  # readers would see it: what a cell warns of, with paths of whoever built the book
 nb_ipywidgets_js = {}  # no page uses widgets, and their scripts would come from another host
 os.environ.update(execution.settings(ROOT))
 

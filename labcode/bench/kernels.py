@@ -20,7 +20,7 @@ PLOT_SUFFIXES = (".svg", ".png", ".pdf")
 
 
 def render(record: Mapping[str, Any], console: Console) -> None:
-    """Print a table a problem, then the marks, then the checks that failed."""
+    """Print a table per problem, then the marks, then the checks that failed."""
     gpu, rows = record["gpu"], record["results"]["rows"]
     flushed = byte_text(record["parameters"]["flush_bytes"], binary=True)
     console.print(

@@ -114,7 +114,7 @@ def computing(of: Pair) -> pd.DataFrame:
 def decoding(of: Pair) -> pd.DataFrame:
     """Ways to decode that both sets timed, and a line for reading memory; empty where a set has none.
 
-    Columns: way; first and second in ms a token (GB/s of reading); ratio, the time on the second by that on
+    Columns: way; first and second in ms per token (GB/s of reading); ratio, the time on the second by that on
     the first; of_roof_1 and of_roof_2, the time by that of reading the way's bytes.
     """
     tables = []

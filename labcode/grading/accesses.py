@@ -20,7 +20,7 @@ _MOST = 6  # kinds of access
 
 @dataclass(frozen=True)
 class Access:
-    """One instruction: its text, bytes a thread, and of a warp's access lanes, sectors, sectors if packed."""
+    """An instruction: its text, bytes per thread, and of a warp's access lanes, sectors, those if packed."""
 
     kernel: str
     sass: str

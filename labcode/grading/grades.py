@@ -1,7 +1,7 @@
 """Grades: the verdicts on a learner's answers in, a file of them out; such files of many in, one table out.
 
-A file is JSON of the structure `Grades`, or a JUnit report: a suite an exercise, a case a part, in which ``to
-do`` and ``not run`` are skipped. A part is worth its exercise's stars, shared equally among the parts.
+A file is JSON of the structure `Grades`, or a JUnit report: a suite per exercise, a case per part, in which
+``to do`` and ``not run`` are skipped. A part is worth its exercise's stars, shared equally among the parts.
 """
 
 import datetime

@@ -29,7 +29,7 @@ def missing(wanted: Sequence[Need]) -> tuple[Need, ...]:
 
 @functools.cache
 def has(need: Need) -> bool:
-    """Whether this machine has what a need names; asked once a process."""
+    """Whether this machine has what a need names; asked once per process."""
     from labcode.hardware.needs import unmet
 
     return not unmet([need])

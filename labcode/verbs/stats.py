@@ -1,4 +1,4 @@
-"""`labcode stats`: files of any kind and names of reports in; tables as text, or a file for each, out.
+"""`labcode stats`: files of any kind and names of reports in; tables as text, or a file for each, out::
 
     write_all([Path("a.sqlite"), Path("b.trace.json.gz")], [], "csv", Path("tables"))
 

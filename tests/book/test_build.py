@@ -140,6 +140,17 @@ def test_a_strict_build_starts_from_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_warning_that_readers_would_see_fails_the_strict_build_and_is_named(house, capsys):
+    write_page(
+        house, "page", PAGE + "\n```{code-cell} python\nimport warnings\n\nwarnings.warn('odd')\n```\n"
+    )
+    assert build("h200", update_claims=True) == 0  # said, and shown
+    assert "odd" in html(house, "page")
+    assert "WARNING: stderr was found in the cell outputs" in capsys.readouterr().err
+    assert build("h200", strict=True) == 1
+    assert re.search(r"page\.md:\d+: WARNING: stderr was found in the cell outputs", capsys.readouterr().err)
+
+
 def test_a_figure_that_is_not_its_table_fails_the_strict_build_and_is_named(house, capsys):
     write_page(house, "page", PAGE + PICTURE)
     assert build("h200", update_claims=True) == 0
@@ -315,15 +326,6 @@ def test_a_cell_that_fails_is_shown_and_named(house, capsys, monkeypatch):
     write_page(house, "page", PAGE)
     assert build(None, "html") == 0
     assert "10.0\u202fµs" in html(house, "page")
-
-
-def test_what_a_cell_warns_of_fails_the_strict_build(house, capsys):
-    warns = "import sys\nprint('careful', file=sys.stderr)\nbook.value("
-    write_page(house, "page", PAGE.replace("book.value(", warns))
-    assert build(None, "html", update_claims=True) == 0
-    assert "careful" in html(house, "page")
-    assert build(None, "html", strict=True) == 1
-    assert "page.md:14: WARNING: stderr was found in the cell outputs" in capsys.readouterr().err
 
 
 def test_a_book_with_a_date_is_the_same_whenever_it_was_built(house, monkeypatch):

@@ -1,4 +1,4 @@
-"""More than two runs in; medians and spread of each kernel, range and total by group, and what changed, out.
+"""More than two runs in; medians and spread of each kernel, range and total by group, and what changed, out::
 
     groups = {"main": read([Path("a1.sqlite"), Path("a2.sqlite")]), "new": read([Path("b1.sqlite")])}
     ensemble(groups, "main").table[["kind", "name", "group", "median", "ratio", "verdict"]]

@@ -1,4 +1,4 @@
-"""Two captures of the same program in; what became slower, faster, new or gone, and how sure that is, out.
+"""Two captures of the same program in; what became slower, faster, new or gone, and how sure that is, out::
 
     comparison = compare(open_report("before.sqlite"), open_report("after.sqlite"))
     comparison.kernels[["name", "ratio", "ratio_low", "ratio_high", "verdict"]]

@@ -1,4 +1,4 @@
-"""Where joules go: energies of kernels and what they did in; pJ a bit and a FLOP, with intervals, out.
+"""Where joules go: energies of kernels and what they did in; pJ per bit and per FLOP, with intervals, out.
 
 The model is E = P₀·t + ε_bit·bits + Σ ε_flop·FLOP: a constant power while anything runs, and a price for each
 bit moved and each operation done (Choi, Bedard, Fowler, Vuduc: *A Roofline Model of Energy*, IPDPS 2013).
@@ -28,7 +28,7 @@ _FLOP = ("pJ/FLOP", PICO)
 
 @dataclass(frozen=True)
 class Fit:
-    """Prices ``values`` with an interval of 95 % (``low``, ``high``) by resampling, in J a piece.
+    """Prices ``values`` with an interval of 95 % (``low``, ``high``) by resampling, in J each.
 
     ``drawn``: the prices of each resampling, a row each.
     """

@@ -120,7 +120,7 @@ def occupancy(
     carveout_bytes: int | None = None,
     barriers: int = 0,
 ) -> Occupancy:
-    """Theoretical occupancy of blocks of ``threads`` with ``registers`` a thread, ``shared_bytes`` a block.
+    """Theoretical occupancy of blocks of ``threads`` with ``registers`` per thread, ``shared_bytes`` each.
 
     ``shared_bytes`` is static and dynamic shared memory together, without the driver's part.
     ``carveout_bytes`` is the shared memory an SM is set up with (by default the most it can have; less

@@ -1,4 +1,4 @@
-"""Ladders beside a library: the record of ``cuda/gemm`` in, a row a step with rate, ratio and error out.
+"""Ladders beside a library: the record of ``cuda/gemm`` in, a row per step with rate, ratio and error out.
 
 And a report of its launches in, those of the steps and the library's by name out.
 """

@@ -109,7 +109,7 @@ def mix(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def widths(table: pd.DataFrame) -> pd.DataFrame:
-    """Global, shared and local accesses by width: space, access, bytes a thread, static, executed, share
+    """Global, shared and local accesses by width: space, access, bytes per thread, static, executed, share
     of the space's accesses of this kind.
     """
     access = table[table["bytes"] > 0].copy()
@@ -128,7 +128,7 @@ def widths(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def vector_share(table: pd.DataFrame) -> float:
-    """The share of global loads and stores that move 8 bytes or more a thread; nan where there are none."""
+    """The share of global loads and stores that move 8 bytes or more per thread; nan where there are none."""
     found = widths(table)
     found = found[found["space"] == "global"]
     by = "executed" if found["executed"].sum() else "static"

@@ -172,7 +172,7 @@ def attention(attributed: pd.DataFrame, flops: dict[str, int], *, steps: int = 1
 
     ``flops`` are those of one forward pass by part (`labcode.analysis.lm.decoder.forward_flops`); the frame
     holds ``steps`` of them. part; time_ns (of one pass); time_ratio (to scores); flops; flop_ratio (to
-    scores); tflops (10¹² operations a second; nan without time or FLOPs).
+    scores); tflops (10¹² operations per second; nan without time or FLOPs).
     """
     inside = attributed[attributed["pass"] == "forward"]
     last = inside["part"].str.rpartition("/")[2]

@@ -4,9 +4,9 @@ The model is a decoder: ``layers`` blocks of causal self-attention and a feed-fo
 each after a normalization and added to what came in, between an embedding and a projection to the vocabulary.
 
 Counting: a multiplication with its addition is 2 FLOPs, so a product of [m, k] and [k, n] has 2·m·k·n. All
-pairs of places count, also those that the causal mask hides, since attention written out computes them.
-Softmax is taken as 5 operations an element (maximum, difference, exponential, sum, quotient). What is done to
-single elements beside (normalization, activation, additions) is left out: it is bound by memory, not by
+pairs of positions count, also those that the causal mask hides, since attention written out computes them.
+Softmax is taken as 5 operations per element (maximum, difference, exponential, sum, quotient). What else is
+done to single elements (normalization, activation, additions) is left out: it is bound by memory, not by
 arithmetic. A backward pass has twice the products of its forward pass, one for each of their two inputs.
 """
 

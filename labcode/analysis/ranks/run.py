@@ -1,7 +1,9 @@
 """A folder of reports in; the run they are of, its ranks numbered and what is amiss told, out.
 
-with open_run(Path("ranks")) as run:
-    run.clocks, run.notes, stragglers.by_rank(run)
+A folder is opened as one report is::
+
+    with open_run(Path("ranks")) as run:
+        run.clocks, run.notes, stragglers.by_rank(run)
 """
 
 from collections import Counter

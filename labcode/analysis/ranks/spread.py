@@ -1,4 +1,4 @@
-"""A function and many files in; for each file what it gave, or why it gave nothing, out.
+"""A function and many files in; for each file what it gave, or why it gave nothing, out::
 
     with Spreader(scheduler=None, files=100) as spreader:
         done, lost = spreader.map(lanes_of, files)

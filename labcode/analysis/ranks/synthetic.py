@@ -1,4 +1,4 @@
-"""One step of a real capture in; traces of as many ranks as wanted, made up after it, out.
+"""One step of a real capture in; traces of as many ranks as wanted, made up after it, out::
 
     python -m labcode.analysis.ranks.synthetic CAPTURE -o FOLDER --ranks 1024 --slow 613 --cause compute
 

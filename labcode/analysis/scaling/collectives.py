@@ -31,7 +31,7 @@ _TO_FIT = 3  # least number of sizes
 class Link:
     """α and B of a collective, measured on ``count`` GPUs, with intervals of 95 % from drawing sizes again.
 
-    ``drawn``: [draws, 2] α in s and s a byte; ``worst``: the largest share by which a size was missed;
+    ``drawn``: [draws, 2] α in s, 1/B in s per byte; ``worst``: the largest share by which a size was missed;
     ``missed``: measured ÷ fitted time − 1 of each size, ``moves``: whether its bytes take longer than α.
     """
 

@@ -74,7 +74,7 @@ def percentiles(
 
 
 def goodput_per_s(run: Mapping[str, Any], limit_ms: float, column: str = "whole_ms") -> float:
-    """Requests a second that were answered within a limit; the others count as if they had not been."""
+    """Requests per second that were answered within a limit; the others count as if they had not been."""
     table = requests(run)
     return float((table[column] <= limit_ms).sum() / (run["span_us"] / 1e6))
 

@@ -24,9 +24,10 @@ DRAWS = 50  # of service times, in a prediction
 
 
 def fit_service(table: pd.DataFrame) -> np.ndarray:
-    """Milliseconds of serving a request alone: before the first token, a token, a token of its prompt.
+    """Milliseconds of serving a request alone, [3]: before the first token, per token, per token of prompt.
 
-    Least squares over ``served_ms``, ``tokens``, ``prompt_tokens`` of requests served one by one.
+    Least squares over ``served_ms``, ``tokens``, ``prompt_tokens`` of requests served one by one. `LabError`
+    with fewer than three of them.
     """
     if len(table) < 3:
         raise LabError(f"{len(table)} requests do not tell three coefficients; measure 3 or more")
@@ -35,7 +36,7 @@ def fit_service(table: pd.DataFrame) -> np.ndarray:
 
 
 def service_ms(table: pd.DataFrame, fitted: np.ndarray) -> np.ndarray:
-    """What serving each request alone takes by such coefficients."""
+    """Milliseconds that serving each request alone takes by such coefficients, [requests]."""
     factors = np.column_stack([np.ones(len(table)), table["tokens"], table["prompt_tokens"]])
     return np.asarray(factors @ fitted)
 
@@ -76,7 +77,8 @@ def response_quantile_s(rate_per_s: float, services_s: Sequence[float], share: f
 def lindley_s(arrives_s: npt.ArrayLike, services_s: npt.ArrayLike) -> np.ndarray:
     """Seconds in the system of each request, one server, first come first served, in order of arrival.
 
-    Rows of service times: a row of results for each.
+    ``arrives_s``: [requests]; ``services_s``: [requests], or [draws, requests]; the result has the shape of
+    both together. `LabError` where there are not as many of both.
     """
     arrives, services = np.asarray(arrives_s, dtype=float), np.asarray(services_s, dtype=float)
     if arrives.shape[-1] != services.shape[-1]:
@@ -122,7 +124,7 @@ def slots_s(
     slots: int,
     books_us: tuple[float, float] = (0.0, 0.0),
 ) -> np.ndarray:
-    """Seconds in the system of each request with so many slots and continuous batching.
+    """Seconds in the system of each request, [requests], with so many slots and continuous batching.
 
     The engine's loop: take in who has arrived while slots are free, each with a pass over its prompt; then
     one step of the smallest size measured that holds the highest slot in use, and its books (`books_us`).

@@ -92,7 +92,7 @@ def occupancy_report(report: NcuReport) -> pd.DataFrame:
 
 
 def memory(report: NcuReport) -> pd.DataFrame:
-    """Traffic and how it is shaped: DRAM rates, hit rates, sectors a request, bank conflicts a wavefront.
+    """Traffic and how it is shaped: DRAM rates, hit rates, sectors per request, bank conflicts per wavefront.
 
     32 threads that read 4 bytes each side by side need 4 sectors of 32 bytes; 32 mean that each thread's word
     lies in a sector of its own. ``conflicts`` are wavefronts of shared memory beyond the necessary ones.

@@ -1,7 +1,7 @@
 """Call stacks counted: frames and samples of a report in; folded stacks, times of functions, differences out.
 
 A *folded* profile is a table with one row for each distinct stack: ``stack`` (a tuple of labels, the root
-first), ``count`` (samples) and ``weight`` (float64: the samples, or nanoseconds where weights were given).
+first), ``count`` (samples) and ``weight`` (float64: the samples, or nanoseconds where weights were given)::
 
     samples = during(report.python_samples(), report.window())
     folded = fold(report.python_frames(), python_labels(report.python_frames()), samples["sample"])

@@ -66,7 +66,7 @@ def process_names(devices: Mapping[int, Collection[int]], threads: pd.DataFrame)
 
 
 def rank_numbers(threads: pd.DataFrame) -> dict[int, int]:
-    """The rank of each process, where the report knows of several: one process a rank."""
+    """The rank of each process, where the report knows of several: one process per rank."""
     if "rank" not in threads or threads["rank"].nunique() < 2:
         return {}
     return {int(p): int(r) for p, r in zip(threads["pid"], threads["rank"], strict=True) if r >= 0}

@@ -393,7 +393,7 @@ def compare_timelines(
     """Several captures, (label, report, window or None) each, below each other on one time scale from 0.
 
     The length of each window stands above its rows, where the window ends. devices, pids: what to show, by
-    default all. max_streams: rows of streams a GPU; the rest share one. For the rest see `timeline`.
+    default all. max_streams: rows of streams per GPU; the rest share one. For the rest see `timeline`.
     """
     choice = Choice(devices, pids, rows, nvtx_levels, annotate_idle, max_streams, max_threads)
     windows = [window or report.window() for _, report, window in captures]

@@ -1,6 +1,8 @@
 """The decoder of serving-ex32, slow in several ways: it writes tokens, to be recorded.
 
-python -m labcode.grading.harness.decoder [--tokens 12] [--trace FILE.json.gz] [--device cpu]
+Run it by::
+
+    python -m labcode.grading.harness.decoder [--tokens 12] [--trace FILE.json.gz] [--device cpu]
 
 It says how long a token takes once it is warm. ``--trace`` records it with `record_everything`, which
 records too much: write your own.

@@ -1,4 +1,4 @@
-"""`labcode compare`: two captures and a limit in; the comparison as text and an exit code out.
+"""`labcode compare`: two captures and a limit in; the comparison as text and an exit code out::
 
     comparison = compare(open_report("before.sqlite"), open_report("after.sqlite"))
     comparison.kernels[["name", "ratio", "ratio_low", "ratio_high", "verdict"]]

@@ -1,4 +1,4 @@
-"""What is to be judged in, opened or not; what expert rules say about it, as verdicts or as text, out.
+"""What is to be judged in, opened or not; what expert rules say about it, as verdicts or as text, out::
 
     for verdict in diagnose(open_report("capture.sqlite")):
         print(verdict.rule, verdict.status, verdict.message)

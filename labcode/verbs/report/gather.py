@@ -1,7 +1,9 @@
 """`labcode report`: files of one run in; the `Document` of what they say out.
 
-with gather([Path("run.sqlite"), Path("run.power.json")], before=[Path("main.sqlite")]) as document:
-    ...
+Files are open for as long as the document is::
+
+    with gather([Path("run.sqlite"), Path("run.power.json")], before=[Path("main.sqlite")]) as document:
+        ...
 """
 
 import os
