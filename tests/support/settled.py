@@ -1,11 +1,11 @@
 """Long tests whose outcome follows from a few files: at night, and in each change to one of these files.
 
 ``tests/settled.toml`` names the tests, the files, and a digest of those under which the tests have passed.
-``python -m tests.support.settled`` runs what is not settled, and notes the digests where all pass. Comments
-and white space count for nothing, as for the sources of captures.
+``python -m tests.support.settled`` runs what is not settled, and notes the digests where all pass.
 """
 
 import ast
+import functools
 import hashlib
 import re
 import subprocess
@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from labcode.freshness import source_digests
+from labcode.freshness import expand, file_digest
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "tests" / "settled.toml"
@@ -33,9 +33,9 @@ class Group:
     @property
     def digest(self) -> str:
         """Of the sources as they are, and of the list of tests."""
-        sources = {*self.sources, *imported(self.importing)}
-        found = source_digests(sorted(sources), ROOT)
-        return hashlib.sha256(repr((self.tests, sorted(found.items()))).encode()).hexdigest()[:32]
+        paths = expand(sorted({*self.sources, *imported(self.importing)}), ROOT)
+        found = [(path.relative_to(ROOT).as_posix(), _content(path)) for path in paths]
+        return hashlib.sha256(repr((self.tests, found)).encode()).hexdigest()[:32]
 
 
 def groups() -> list[Group]:
@@ -59,11 +59,25 @@ def imported(files: Iterable[str]) -> set[str]:
         if file in found:
             continue
         found.add(file)
-        for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
-            names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and node.module:
-                names = [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
-            left += [path for name in names for path in _files(name)]
+        left += [path for name in _names((ROOT / file).read_text(encoding="utf-8")) for path in _files(name)]
+    return found
+
+
+@functools.cache
+def _content(path: Path) -> str:
+    """Of Python the bytes: what it means takes seconds, in each process that collects tests."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.suffix == ".py" else file_digest(path)
+
+
+@functools.cache
+def _names(text: str) -> list[str]:
+    """What a module imports; of a name from a module, both: it may be a module, too."""
+    found = list[str]()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found += [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found += [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
     return found
 
 
