@@ -15,7 +15,6 @@ import fcntl
 import os
 import re
 import shutil
-import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -91,6 +90,8 @@ def private_folder(parent: Path | None = None) -> Iterator[Path]:
 
     Leftovers of killed processes are removed first.
     """
+    import tempfile  # which each start would pay for
+
     parent = Path(tempfile.gettempdir()) if parent is None else parent
     prefix = swept(parent)
     with _named(parent):
@@ -107,6 +108,8 @@ def swept(parent: Path | None = None) -> str:
     Leftovers of killed processes are removed first: folders whose name says that they were made on this
     machine, by a process of this user that has ended.
     """
+    import tempfile
+
     parent = Path(tempfile.gettempdir()) if parent is None else parent
     machine = _machine()
     with contextlib.suppress(OSError):

@@ -65,8 +65,8 @@ def test_a_command_that_is_named_is_imported_alone() -> None:
 
 
 def test_starting_imports_nothing_heavy() -> None:
-    heavy = ("pandas", "torch", "matplotlib", "numpy")
-    code = f"import sys, labcode.cli; print([m for m in {heavy} if m in sys.modules])"
+    heavy = ("pandas", "torch", "matplotlib", "numpy", "labcode.store", "sqlite3", "tempfile")
+    code = f"import sys, labcode.cli; labcode.cli.program(); print([m for m in {heavy} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, check=True)
     assert result.stdout.strip() == "[]"
 

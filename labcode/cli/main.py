@@ -15,7 +15,6 @@ from labcode.cli.plain import ASKED, PLAIN
 from labcode.ending import Ended, interruptible, signals_as_exceptions
 from labcode.errors import LabError, describe_os_error
 from labcode.show.terminal import guarded
-from labcode.store import LIMIT_VARIABLE, unpack_limit
 
 _ENDS = (
     "Exit codes: 0 done; 1 the answer is no; 2 bad use or bad input; 128 and a signal's number where "
@@ -83,6 +82,8 @@ def _root(
 ) -> None:
     """Options that come before the command."""
     if limit:
+        from labcode.store import LIMIT_VARIABLE, unpack_limit  # each start would pay for it
+
         os.environ[LIMIT_VARIABLE] = limit  # processes that read for this one have it, too
         unpack_limit(0)
 
