@@ -134,8 +134,10 @@ def generic(share: bool, expected: Any, got: Any) -> str:
             found = {generic(share, expected[key], got[key]) for key in numbers}
             words = found.pop() if len(found) == 1 else ""
             return f"under {', '.join(map(_key_text, numbers))}: {words}" if words else ""
-    pairs = list(zip(_numbers(expected), _numbers(got), strict=False))
-    telling = [(a, b) for a, b in pairs if a and b]
+    if len(_numbers(expected)) != len(_numbers(got)):
+        return ""
+    pairs = list(zip(_numbers(expected), _numbers(got), strict=True))
+    telling = [(a, b) for a, b in pairs if a and b and not math.isinf(a)]
     if telling and len(telling) == len([a for a, _ in pairs if a]):
         shares = share or all(0 <= a <= 1 for a, _ in pairs)
         if shares and all(math.isclose(b, 100 * a, rel_tol=1e-6) for a, b in telling):

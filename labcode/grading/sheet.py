@@ -28,6 +28,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from labcode import units
 from labcode.errors import LabError
 from labcode.grading import jail, sealed
 from labcode.grading.records import Exercise, Part, Predicted, Verdict
@@ -45,6 +46,7 @@ _OF_THE_BOOK = "that one came with the book: record it yourself"
 _PERCENT = 10  # a share from here on is meant in percent; below it may be the whole over a part, too
 _NEAR = 4  # times the tolerance: read off too roughly,
 _ALIKE = 0.05  # of a misreading's share: further off it is another number
+_QUANTITY = re.compile(r"\s*([-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(.*?)\s*")
 _ROUGHLY = 0.15  # if it is no more than so much beside the right one, or twice the tolerance
 
 
@@ -58,6 +60,10 @@ class Question:
     def form(self) -> str:
         """What an answer looks like."""
         return "a text"
+
+    def meant(self, given: Any) -> Any:
+        """An answer as it is compared: the same, where it is only written in another way."""
+        return given
 
     def unfit(self, given: Any) -> str:
         """Why an answer is none to this question, whatever is right; empty where it is one."""
@@ -92,10 +98,17 @@ class Number(Question):
     def _tolerance(self) -> str:
         return f"{self.by:g}" if not self.within else f"{100 * self.within:g} %"
 
+    def meant(self, given: Any) -> Any:
+        """Of a text such as "2.5 µs" its number, in the unit that is asked for."""
+        found = _QUANTITY.fullmatch(given) if isinstance(given, str) else None
+        factor = units.factor(found[2] or self.unit or "1", self.unit or "1") if found else None
+        return float(found[1]) * factor if found and factor else given
+
     def unfit(self, given: Any) -> str:
         """A text, a truth value, or no number at all."""
         if not _is_number(given):
-            return f"should be a number such as 2.5, without a unit, not {_kind(given)}"
+            unit = f" in {self.unit}" if self.unit else ", without a unit"
+            return f"should be a number such as 2.5{unit}, not {_kind(given)}"
         return "" if math.isfinite(given) else "should be a finite number"
 
     def same(self, right: Any, given: Any) -> bool:
@@ -140,6 +153,11 @@ class Count(Number):
     def form(self) -> str:
         """A whole number."""
         return "a whole number" + (f", within {self._tolerance()}" if self.within or self.by else "")
+
+    def meant(self, given: Any) -> Any:
+        """Also one with a point behind which nothing stands."""
+        value = super().meant(given)
+        return int(value) if isinstance(value, float) and value.is_integer() else value
 
     def unfit(self, given: Any) -> str:
         """No whole number."""
@@ -201,6 +219,11 @@ class Word(Question):
     def form(self) -> str:
         """All of them."""
         return f"one of: {', '.join(self.words)}"
+
+    def meant(self, given: Any) -> Any:
+        """The word that differs from it by case, hyphens or underscores alone."""
+        alike = [word for word in self.words if isinstance(given, str) and _plain(word) == _plain(given)]
+        return alike[0] if len(alike) == 1 else given
 
     def unfit(self, given: Any) -> str:
         """Another word; the allowed ones are listed."""
@@ -476,10 +499,10 @@ class Sheet:
                 wrong.append(f"{one.key}: missing; write {one.key} = …, {one.form()}")
             elif data[one.key] == "":
                 empty.append(one.key)
-            elif said := one.unfit(data[one.key]):
+            elif said := one.unfit(value := one.meant(data[one.key])):
                 wrong.append(f"{one.key}: {said}")
             else:
-                found[one.key] = data[one.key]
+                found[one.key] = value
         return found, empty, wrong
 
     def judge(self, text: str, folder: Path | None = None) -> Verdict:
@@ -647,6 +670,10 @@ def _written(value: Any) -> str:
 def _brief(value: Any) -> str:
     text = _written(value)
     return text if len(text) <= 60 else text[:59] + "…"
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[\s_-]+", " ", text).strip().casefold()
 
 
 def _is_number(value: Any) -> bool:

@@ -12,6 +12,7 @@
 learner's code knows the inputs of its calls and nothing of the right answers.
 """
 
+import _multiprocessing  # type: ignore[import-not-found]  # noqa: F401 - as subprocess
 import json
 import os
 import pickle
@@ -29,6 +30,10 @@ from labcode.grading import guard
 
 _FRAMES_SHOWN = 4
 _PIECES_KEPT = 400  # of what a call prints
+
+
+class UnreadableError(Exception):
+    """There is no program in the file."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,10 @@ def load(file: Path) -> dict[str, Any]:
 
         return {"answer": sql.learners(file.read_text(encoding="utf-8"))}
     source = file.read_bytes()
+    if b"\0" in source:
+        raise UnreadableError(f"{file.name} is no UTF-8 text: save it as UTF-8")
+    if not source.strip():
+        raise UnreadableError(f"{file.name} is empty; --reset brings the starter back")
     sys.path.insert(0, str(file.parent))
     namespace: dict[str, Any] = {"__name__": "exercise", "__file__": str(file), "__builtins__": __builtins__}
     module = type(sys)("exercise")
@@ -118,8 +127,10 @@ def describe(error: BaseException, file: Path) -> list[str]:
         ]
     if isinstance(error, NotImplementedError):
         return [*_frames(error, file), f"not written yet: {error}" if str(error) else "not written yet"]
-    if type(error).__name__ == "QueryError":
+    if type(error).__name__ in ("QueryError", "UnreadableError"):
         return [str(error)]
+    if isinstance(error, MemoryError):
+        return [*_frames(error, file), f"MemoryError: an answer may take {guard.MEMORY_BYTES >> 30} GiB"]
     text = "".join(traceback.format_exception_only(error)).strip().splitlines()
     return [*_frames(error, file), *text[-3:]]
 

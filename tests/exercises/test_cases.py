@@ -1,3 +1,4 @@
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
@@ -240,3 +241,8 @@ def test_what_is_wrong_in_each_of_several_answers_is_told_once() -> None:
     got = {name: {"count": 3, "busy": 25.0, "bound": "GPU"} for name in ("a", "b")}
     said = "under 'a', 'b': under 'busy': this is in percent; a share runs from 0 to 1"
     assert cases.generic(False, right, got) == said
+
+
+def test_nothing_is_said_of_units_where_there_are_other_numbers() -> None:
+    assert cases.generic(False, [-math.inf, 0.0, [0.0, 0.0]], [-math.inf, 5.0, [0.0, 0.0]]) == ""
+    assert cases.generic(False, [2.0, [3.0]], [2000.0, []]) == ""

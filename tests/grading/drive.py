@@ -86,7 +86,7 @@ def attempt(lab: Path, cheat: Path, isolated: bool, folder: Path, door: socket.s
         if place.suffix in (".py", ".cu") and not place.is_symlink():
             (place.parent / "port.txt").write_text(str(door.getsockname()[1]))
     before, target, out = state(lab, folder), lab / "grades.json", io.StringIO()
-    rank, kept = standing(), Path("/dev/shm/labcode-left-98765")
+    rank = standing()
     flags: dict[str, Any] = {"hint": False, "watch": False, "reset": None, "solutions": False}
     run.main(
         [short],
@@ -105,7 +105,7 @@ def attempt(lab: Path, cheat: Path, isolated: bool, folder: Path, door: socket.s
     after.pop(str(target))
     reached += sorted(name for name in before | after if before.get(name) != after.get(name))
     reached += ["the grader's rank"] if standing() != rank else []
-    if kept.exists():
+    for kept in Path("/dev/shm").glob("*labcode-left-98765"):
         reached.append(str(kept))
         kept.unlink()
     reached += ["grades"] if target.read_bytes() != written else []

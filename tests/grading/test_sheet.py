@@ -66,6 +66,23 @@ def test_a_name_may_be_a_part_or_a_longer_form(asked: Sheet, name: str) -> None:
     assert asked.judge(text(kernel=f'"{name}"')).status == "passed"
 
 
+@pytest.mark.parametrize(
+    ("key", "written"),
+    [
+        ("idle", '"41 %"'),
+        ("step_ms", '"12.6 ms"'),
+        ("step_ms", '" 12600µs"'),
+        ("step_ms", '"1.26e-2 s"'),
+        ("step_ms", '"12.6"'),
+        ("steps", "7.0"),
+        ("cause", '"Launches"'),
+    ],
+)
+def test_a_right_answer_may_be_written_otherwise(asked: Sheet, key: str, written: str) -> None:
+    assert asked.judge(text(**{key: written})).status == "passed"
+    assert asked.judge(text(step_ms='"12.6 s"')).status == "failed"
+
+
 def test_right_answers_within_their_tolerance_pass(asked: Sheet) -> None:
     verdict = asked.judge(text())
     assert (verdict.status, verdict.headline, verdict.score) == ("passed", "passed: 5 answers", None)
@@ -85,10 +102,11 @@ def test_right_answers_within_their_tolerance_pass(asked: Sheet) -> None:
             "2.5 percent are 0.025",
         ),
         ({"idle": "-0.1"}, "idle: a share runs from 0 to 1"),
-        ({"idle": '"40 %"'}, 'idle: should be a number such as 2.5, without a unit, not the text "40 %"'),
-        ({"step_ms": "true"}, "step_ms: should be a number such as 2.5, without a unit, not true or false"),
+        ({"idle": '"4 ms"'}, 'idle: should be a number such as 2.5, without a unit, not the text "4 ms"'),
+        ({"step_ms": "true"}, "step_ms: should be a number such as 2.5 in ms, not true or false"),
+        ({"step_ms": '"12 MB"'}, 'step_ms: should be a number such as 2.5 in ms, not the text "12 MB"'),
         ({"step_ms": "nan"}, "step_ms: should be a finite number"),
-        ({"steps": "7.0"}, "steps: should be a whole number such as 12, not 7.0"),
+        ({"steps": "7.5"}, "steps: should be a whole number such as 12, not 7.5"),
         ({"cause": '"copy"'}, "cause: 'copy' is none of: launches, copies; did you mean 'copies'?"),
         ({"cause": "[1]"}, "cause: should be one of: launches, copies, not the list [1]"),
         ({"kernel": "3"}, "kernel: should be a name, or a part of it that no other has, not 3"),

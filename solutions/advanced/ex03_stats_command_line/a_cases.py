@@ -123,6 +123,7 @@ def _situations(rng: Rng) -> list[tuple[str, list[_Table]]]:
     others = (
         _Table("bare", RANGES, _rows(rng, _RANGE_NAMES)),
         _Table("grids", GRIDS, _rows(rng, _KERNEL_NAMES)),
+        _Table("old_kern_sum", CALLS, _rows(rng, _CALL_NAMES)),
     )
     sparse = [*others, *_tables(rng, named, reports=0.5)]
     turned = [
@@ -180,6 +181,7 @@ def _split_cases(rng: Rng) -> list[Case]:
         f"{capture}_nvtx_sum.csv",
         f"a_{CALLS}_{COPIES}.csv",
         f"loop_{KERNELS}.json",
+        f"loop_{KERNELS}",
         f"{KERNELS}.csv",
         f"_{KERNELS}.csv",
         "notes.csv",

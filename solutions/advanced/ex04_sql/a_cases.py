@@ -62,7 +62,7 @@ def exam(captures: CaptureSet) -> list[Case]:
 def _scenes(rng: Rng) -> list[tuple[str, Database]]:
     """Named exports, the plain one first."""
     plain = [_process(rng, 4100, 0, steps=3)]
-    ranks = [_process(rng, pid, device, steps=3) for pid, device in ((310, 0), (77, 1), (5012, 2))]
+    ranks = [_process(rng, pid, device, steps=3) for pid, device in ((310, 0), (77, 1), (70_012, 2))]
     shared = [_process(rng, pid, 1, steps=4) for pid in (901, 902)]
     graphs = [_process(rng, 660, 0, steps=2, graphs=3), _process(rng, 661, 1, steps=2, nodes=4)]
     contexts = [_process(rng, 50, 0, steps=3), _process(rng, 50, 0, steps=3, context=2, correlation=5000)]

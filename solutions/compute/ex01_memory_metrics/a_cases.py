@@ -26,6 +26,7 @@ def _patterns(rng: Rng) -> dict[str, tuple[Addresses, int]]:
         "single bytes": ([base + lane for lane in lanes], 1),
         f"every {stride + 1}th float": ([base + 4 * (stride + 1) * lane for lane in lanes], 4),
         "a column": ([base + 4 * int(rng.integers(300, 900)) * lane for lane in lanes], 4),
+        "words that overlap": ([base + 2 * lane for lane in lanes], 4),
         "one address for all": ([base + 8] * LANES, 4),
         "a start behind a boundary": ([late + 4 * lane for lane in lanes], 4),
         "some lanes only": (some, 4),
@@ -40,7 +41,7 @@ def _rows(rng: Rng, count: int) -> list[Row]:
     rows = []
     for number in rng.permutation(count).tolist():
         requests = int(rng.integers(50, 4000))
-        sectors = requests * int(rng.choice([1, 2, 4, 5, 8, 16, 32]))
+        sectors = requests * int(rng.choice([1, 2, 4, 5, 8, 16, 32])) + int(rng.integers(1, requests))
         rows.append((f"kernel_{number:02}", requests, sectors, int(sectors * SECTOR * rng.uniform(0.1, 0.9))))
     return rows
 

@@ -86,6 +86,7 @@ def cases(rng: Rng) -> list[Case]:
             "equal ones, the other way round": (listed[::-1], some(200, 255), some(20, 30), 4),
             "exactly enough": (listed, fits + 30, 30, 1),
             "one too few": (listed, fits + 29, 30, 1),
+            "one too few, and nothing else": (listed, fits - 1, 0, 1),
             "none fits": (listed[3:], some(40, 60), some(20, 40), 1),
             "a long strip against a square": ([(30, 1), (4, 3), (5, 5)], 80, some(1, 15), 1),
             "in fours the larger is not the better": ([(9, 9), (8, 8)], some(140, 200), 20, 4),

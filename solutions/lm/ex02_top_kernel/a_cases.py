@@ -31,6 +31,9 @@ def cases(rng: Rng) -> list[Case]:
     ops, steps = scene(2)
     paths = [path if path.startswith("step 0") else path.replace("/", "/half/", 1) for path in ops["path"]]
     parts = ops.assign(path=pd.Series(paths, index=ops.index, dtype="str"))
+    cut = ops.drop(
+        index=ops.index[(ops["name"] == lm.NAMES["tn"]) & ops["path"].str.contains("/forward/")][0]
+    )
     return [
         _case("one step", *scene(1)),
         _case("three steps", *scene(3)),
@@ -43,6 +46,7 @@ def cases(rng: Rng) -> list[Case]:
         _case("copies that take longer than any kernel", *scene(1, scale={"memcpy": 30.0})),
         _case("attention's matmuls lead", *scene(2, scale={"nn": 6.0})),
         _case("a range around the passes of one step", parts, steps),
+        _case("a recording that misses a call", cut, steps),
     ]
 
 

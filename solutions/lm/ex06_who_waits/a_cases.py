@@ -117,6 +117,24 @@ def _nothing(rng: Rng) -> Given:
     return ops, steps, {**clean_ms, "optimizer": float(rng.uniform(0.01, 0.05))}, faster, much
 
 
+def _held_back(rng: Rng) -> Given:
+    """A copy waits for something, and what is asked for after it runs before it."""
+    unit, begin = int(rng.integers(1_000, 9_000)), int(rng.integers(10**6, 10**9))
+    times = (("tn", 0, 2, 3), ("memcpy", 1, 20, 22), ("add", 9, 10, 11), ("norm", 10, 11, 13))
+    rows = [
+        (
+            "memcpy" if name == "memcpy" else "kernel",
+            NAMES[name],
+            begin + start * unit,
+            begin + stop * unit,
+            0,
+        )
+        + (13 if name == "memcpy" else 7, begin + asked * unit, "step 0/forward")
+        for name, asked, start, stop in times
+    ]
+    return _table(rng, rows), 1, {"forward": 12 * unit / 1e6}, 2.0, 0.25
+
+
 def _exactly(rng: Rng) -> Given:
     """Passes of four operations that are idle for a quarter of the time, or hardly less.
 
@@ -157,6 +175,7 @@ def cases(rng: Rng) -> list[Case]:
         _case("a single operation", _scene(rng, count=1, passes=("forward",))),
         _case("a pass without operations", _nothing(rng)),
         _case("exactly as much as is much", _exactly(rng)),
+        _case("one that waits for others asked for later", _held_back(rng)),
     ]
 
 

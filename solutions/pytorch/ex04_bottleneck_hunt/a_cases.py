@@ -65,7 +65,7 @@ def _op(problem: str, number: int) -> dict[str, Any]:
         "item": [{**read, "python": _LOOP}],
         "tiny_ops": [
             {"python": _MODEL + "gelu_by_hand"},
-            {"op": "aten::div", **behind, "python": _MODEL + "norm_by_hand"},
+            {"op": "aten::div", **behind, "python": _MODEL + "norm_by_hand_too"},
         ],
         "layout": [{"op": "aten::copy_", "outer_op": "aten::contiguous", "python": _MODEL + "forward"}],
         "cpu_tensors": [
