@@ -14,6 +14,7 @@ from labcode import __version__
 from labcode.book import notebooks
 from labcode.book.build import _clean, build, run_sphinx
 from labcode.book.sphinx import kept
+from labcode.book.sphinx.extension import with_dashes
 from labcode.errors import InputError, LabError, ToolError
 from tests.book.sets import write_set
 
@@ -138,6 +139,12 @@ def test_a_strict_build_starts_from_nothing(tmp_path):
         (tmp_path / name / "kept").mkdir(parents=True)
     _clean(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_option_keeps_its_dashes_on_one_line():
+    markup = '<code><span class="pre">nsys</span> <span class="pre">--trace=a,b</span></code> <b>--not</b>'
+    kept = '<span class="pre"><span class="lab-spec">--t</span>race=a,b</span>'
+    assert with_dashes(markup) == markup.replace('<span class="pre">--trace=a,b</span>', kept)
 
 
 def test_a_warning_that_readers_would_see_fails_the_strict_build_and_is_named(house, capsys):

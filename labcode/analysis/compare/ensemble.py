@@ -135,9 +135,9 @@ def _rows(
 def spread_ratio(before: Sequence[Floats], after: Sequence[Floats]) -> Interval:
     """The ratio of the medians of two groups of runs, each run with its instances, and how sure it is.
 
-    From six runs a side on the interval is the bootstrap's, of runs. With fewer it reaches from the smallest
-    of one side by the largest of the other to the opposite: it leaves out 1 where all runs of one side are
-    above all of the other. A run alone against another has no spread but that of its instances.
+    From six runs per side on the interval is the bootstrap's, of runs. With fewer it reaches from the
+    smallest of one side by the largest of the other to the opposite: it leaves out 1 where all runs of one
+    side are above all of the other. A run alone against another has no spread but that of its instances.
     """
     if not before or not after:
         return Interval(math.nan)

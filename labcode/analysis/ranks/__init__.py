@@ -1,1 +1,1 @@
-"""Many reports of one run, one a rank, in; their clocks brought together, and who waited for whom, out."""
+"""Many reports of one run, one per rank, in; their clocks brought together, and who waited for whom, out."""

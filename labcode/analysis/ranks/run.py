@@ -216,7 +216,7 @@ def numbered(folder: Path, found: Sequence[Sequence[Lane]]) -> tuple[list[Lane],
     """The lanes of all reports by rank, and what there is to say; `InputError` for two of one rank.
 
     A report with one GPU has the rank that it tells; those that tell none get the numbers that are free, by
-    name. Where a report holds several GPUs (one a node), GPUs are counted through, in the order of the
+    name. Where a report holds several GPUs (one per node), GPUs are counted through, in the order of the
     reports.
     """
     notes = []

@@ -110,7 +110,7 @@ def step_of(report: TimelineReport, kernels: int) -> Step:
 
 
 def played(step: Step, planted: Planted) -> tuple[Floats, Floats]:
-    """When each operation of all steps starts and ends on each rank: two matrices, a row an operation."""
+    """When each operation of all steps starts and ends on each rank: two matrices, a row per operation."""
     rng = np.random.default_rng(planted.seed)
     names = step.ops[["start_ns", "duration_ns", "talks"]].to_numpy(object)
     count, ranks = len(names), planted.ranks

@@ -190,9 +190,9 @@ def unfused_elementwise(tables: Tables) -> Finding:
     """Elementwise kernels, casts and reductions that follow each other on one stream.
 
     Numerator: the time of such chains of two or more. Each of them reads and writes the memory anew; fused,
-    the data move once a pass, and a pass ends where a kernel reduces. Gain: the replay in which a pass takes
-    as long as its longest kernel and is launched once, and the scores of attention (a softmax between two
-    matmuls) take no time; cautious: half of that. No more than the chains take: what fewer launches save
+    the data move once per pass, and a pass ends where a kernel reduces. Gain: the replay in which a pass
+    takes as long as its longest kernel and is launched once, and the scores of attention (a softmax between
+    two matmuls) take no time; cautious: half of that. No more than the chains take: what fewer launches save
     beyond that is told as launch-bound.
     """
     kernels, owner = _mine(tables)
@@ -242,7 +242,7 @@ def unfused_elementwise(tables: Tables) -> Finding:
     advice="Give the optimizer fused=True: one pass over parameters, gradients and states.",
 )
 def optimizer_passes(tables: Tables) -> Finding:
-    """Kernels over lists of tensors, as PyTorch's ``foreach`` optimizers run: one an operation of the update.
+    """Kernels over lists of tensors, as PyTorch's ``foreach`` optimizers run: one per operation of a step.
 
     Each reads and writes whole lists; their names tell how many. Numerator: their time. Gain: the replay in
     which they take as long as a step that touches each list once, at the same bytes per second: parameters,

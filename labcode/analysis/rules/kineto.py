@@ -159,10 +159,10 @@ def reads_in_loop(tables: Tables) -> Finding:
     advice="Give the optimizer fused=True (one kernel for all parameters), or foreach=True.",
 )
 def unfused_optimizer(tables: Tables) -> Finding:
-    """Kernels shorter than 10 µs that ``Optimizer.step`` launched, at least twenty a step.
+    """Kernels shorter than 10 µs that ``Optimizer.step`` launched, at least twenty per step.
 
     Numerator: from the first to the last kernel of each update, in steps with so many, on the GPU with most
-    of it. Gain: the replay in which they are launched once an update, for a fused update still reads and
+    of it. Gain: the replay in which they are launched once per update, for a fused update still reads and
     writes every parameter; cautious: half of that.
     """
     trace = _trace(tables)

@@ -56,9 +56,8 @@ LAYOUT = (
 class Tables:
     """What rules look at; every table is read and computed when it is first asked for.
 
-    ``window`` is what is judged: the steady state (`labcode.analysis.ledger.steady`), or what somebody chose
-    (`labcode.analysis.ledger.steady`). Tables hold what overlaps the window, cut off at its ends, if not said
-    otherwise.
+    ``window`` is what is judged: the steady state (`labcode.analysis.ledger.steady`), or what somebody chose.
+    Tables hold what overlaps the window, cut off at its ends, if not said otherwise.
     """
 
     def __init__(self, report: TimelineReport, window: str | None = None) -> None:

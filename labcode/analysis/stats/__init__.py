@@ -1,1 +1,1 @@
-"""The reports of `labcode stats`: one driver, one writer, a module a kind of file."""
+"""The reports of `labcode stats`: one driver, one writer, a module per kind of file."""

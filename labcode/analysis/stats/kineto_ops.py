@@ -24,7 +24,7 @@ def op_summary(report: KinetoReport, *, python: bool = False) -> pd.DataFrame:
 
     name (steps together as ``ProfilerStep*``); device_type ('CPU', 'CUDA': kernels, copies, memsets and the
     annotations' spans on the GPU); annotation (whether the program marked it); calls; cpu_self_ns,
-    cpu_total_ns (with and without what it called); device_self_ns, device_total_ns (durations on the GPU of
+    cpu_total_ns (without and with what it called); device_self_ns, device_total_ns (durations on the GPU of
     what it launched itself, and of what it and those inside it launched: concurrent ones count each);
     cpu_memory_self_bytes … device_memory_bytes (allocated minus freed while it ran, by any thread).
 

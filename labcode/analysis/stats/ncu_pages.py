@@ -62,7 +62,7 @@ def identity(report: NcuReport, launch: Launch) -> dict[str, str]:
 
 
 def raw_page(report: NcuReport) -> pd.DataFrame:
-    """``ncu --import --page raw --csv``: a row for each launch after a row of units; a column each metric."""
+    """``ncu --import --page raw --csv``: a row for each launch after a row of units; a column per metric."""
     names = sorted(dict.fromkeys(name for one in report.list for name in one.readings))
     columns: dict[str, list[str]] = {}
     for name in identity(report, report.list[0]):

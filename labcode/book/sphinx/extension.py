@@ -55,6 +55,7 @@ c = get_config()
 c.IPKernelApp.log_level = "ERROR"  # no advice about transports on every page
 c.HistoryManager.enabled = False  # kernels that start at once would wait for one history file
 """
+_DASHES = re.compile(r'(?<=<span class="pre">)--?\w')
 _FOREIGN = {*dir(builtins), *sys.stdlib_module_names, "numpy", "pandas", "torch", "matplotlib"}
 if TYPE_CHECKING:
     from docutils import nodes
@@ -103,6 +104,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", _prepare_caches)
     forking.register(app)
     app.connect("doctree-read", _leave_foreign_names)
+    app.connect("html-page-context", _keep_dashes)
     mathml.register(app)
     api.register(app)
     framing.register(app)
@@ -165,6 +167,18 @@ def _leave_foreign_names(app: Sphinx, doctree: nodes.document) -> None:
         if name.get("refdomain") == "py" and name["reftarget"].split(".")[0] in _FOREIGN:
             unresolved = find_pending_xref_condition(name, "*")
             name.replace_self((unresolved or name).children)
+
+
+def with_dashes(markup: str) -> str:
+    """A page's markup in which no option of a command loses its dashes to the line above."""
+    return _DASHES.sub(r'<span class="lab-spec">\g<0></span>', markup)
+
+
+def _keep_dashes(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
+) -> None:
+    if "body" in context:
+        context["body"] = with_dashes(str(context["body"]))
 
 
 def _require_plugin() -> None:
