@@ -1,4 +1,4 @@
-"""Kernels and API calls by name, copies by direction and memory, any integers by group: a row for each out."""
+"""Kernels and API calls by name, copies by direction and memory, integers by group: a row for each out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
