@@ -10,7 +10,7 @@ from labcode import reports
 from labcode.analysis.ledger.ledger import Ledger, ledgers
 from labcode.analysis.ledger.lines import Lines
 from labcode.analysis.ledger.owners import CODE, OWNERS, owner_of_name
-from labcode.analysis.ledger.replay import Replay
+from labcode.analysis.ledger.replay import Replay, with_lengths
 from labcode.analysis.ledger.steady import judged, phases, steady
 from labcode.analysis.ledger.view import View
 from labcode.analysis.timeline import overlap
@@ -166,12 +166,10 @@ def test_launches_that_ran_ahead_of_the_window_are_replayed(tmp_path: Path) -> N
     ]
     path = x.make_export(tmp_path / "a.sqlite", kernels=kernels, api=api)
     (ledger,) = of(path, "6ms..10ms")  # counted from the first row, which is a call
-    replay = Replay(View(reports.open_timeline(path, "diagnose")), ledger)
-    program = replay.program
-    assert program is not None and not len(replay.host.start)
-    gain = replay.gain(
-        lambda p: replay.with_lengths(p, p.length / 2), lambda p: replay.with_lengths(p, p.length / 2)
-    )
+    played = Replay(View(reports.open_timeline(path, "diagnose")), ledger)
+    program = played.program
+    assert program is not None and not len(played.host.start)
+    gain = played.gain(lambda p: with_lengths(p, p.length / 2), lambda p: with_lengths(p, p.length / 2))
     assert gain is not None and gain.share == pytest.approx(0.5, abs=0.05)
 
 
