@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labcode.analysis.stats.nsys.tables import round_half_up
-from labcode.analysis.timeline.summary import group_stats
+from labcode.analysis.timeline.grouped import group_stats
 
 WIDE, FEW = st.integers(-(1 << 40), 1 << 40), st.integers(-6, -5)  # sorted, counted
 

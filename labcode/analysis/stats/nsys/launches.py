@@ -6,8 +6,8 @@ import numpy as np
 
 from labcode.analysis.stats.nsys.tables import bare_name, grid_text, merged, round_half_up, with_correlation
 from labcode.analysis.stats.table import Table, Texts, Values, take
+from labcode.analysis.timeline.grouped import GroupStats, group_stats
 from labcode.analysis.timeline.intervals import expand
-from labcode.analysis.timeline.summary import GroupStats, group_stats
 from labcode.reports.columns import Column, Ints, process_keys, unique
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.schema import pid_of, tid_of

@@ -23,8 +23,8 @@ from labcode.analysis.stats.nsys.nvtx import (
 )
 from labcode.analysis.stats.nsys.tables import merged, round_half_up, with_correlation
 from labcode.analysis.stats.table import Table, Texts, Values, take, texts_of
+from labcode.analysis.timeline.grouped import GroupStats, group_stats
 from labcode.analysis.timeline.intervals import expand
-from labcode.analysis.timeline.summary import GroupStats, group_stats
 from labcode.reports.columns import Column, Floats, Ints, process_keys, unique
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.schema import pid_of, tid_of

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labcode.analysis.stats.table import Table, Values, texts_of
-from labcode.analysis.timeline.summary import group_stats
+from labcode.analysis.timeline.grouped import group_stats
 from labcode.reports.columns import Column, Floats, Ints, unique
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.source import Source
