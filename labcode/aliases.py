@@ -13,14 +13,23 @@ MOVED = {
     "labcode.analysis.compare.baselines": "labcode.verbs.compare.baselines",
     "labcode.analysis.compare.driver": "labcode.verbs.compare.pairs",
     "labcode.analysis.compare.many": "labcode.verbs.compare.many",
+    "labcode.analysis.kernel.buckets": "labcode.analysis.buckets",
+    "labcode.analysis.ledger.changes": "labcode.analysis.ledger.replay",
+    "labcode.analysis.ledger.meetings": "labcode.analysis.timeline.overlap",
     "labcode.analysis.report": "labcode.verbs.report",
     "labcode.analysis.report.document": "labcode.verbs.report.document",
     "labcode.analysis.report.gather": "labcode.verbs.report.gather",
     "labcode.analysis.report.writing": "labcode.verbs.report.writing",
     "labcode.analysis.rules.driver": "labcode.verbs.diagnose.verdicts",
+    "labcode.analysis.rules.good": "labcode.analysis.rules.facts",
+    "labcode.analysis.rules.profile": "labcode.analysis.rules.facts",
+    "labcode.analysis.rules.small_work": "labcode.analysis.rules.facts",
+    "labcode.analysis.rules.steady": "labcode.analysis.rules.facts",
     "labcode.analysis.stats.driver": "labcode.verbs.stats",
+    "labcode.analysis.timeline.transfers": "labcode.analysis.timeline.summary",
     "labcode.figures.pages.report": "labcode.verbs.report.page",
     "labcode.figures.pages.timeline_export": "labcode.verbs.timeline",
+    "labcode.reports.marks": "labcode.reports.common",
 }
 
 

@@ -1,7 +1,11 @@
-"""Files to read: a path in, the same path out where a plain file of a sensible size lies there."""
+"""Files to read: a path in, the same path out where a plain file of a sensible size lies there.
+
+And what is held of one that was opened: `Closing` lets go of it.
+"""
 
 import stat
 from pathlib import Path
+from typing import Self
 
 from labcode.errors import InputError, describe_os_error
 
@@ -14,6 +18,19 @@ _KINDS = {
 }
 _POINTER = b"version https://git-lfs.github.com/spec/"
 _LARGEST_POINTER = 1024
+
+
+class Closing:
+    """What lets go of something at the end of a ``with`` block."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of what is held; nothing, where nothing is."""
 
 
 def plain_file(path: Path, *, most_bytes: int | None = None) -> Path:

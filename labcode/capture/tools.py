@@ -28,7 +28,7 @@ from labcode.errors import LabError, ToolError
 from labcode.meter import Meter, open_gpus
 from labcode.record import ncu, nsys, power
 from labcode.record.attend import neutral
-from labcode.reports.marks import MEASURED
+from labcode.reports.common import MEASURED
 
 Doctor = Callable[[], Mapping[str, Any]]
 PERIOD = "--period-ms="  # between samples of the power meter; all other options are those of nsys

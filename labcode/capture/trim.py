@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from labcode.reports.marks import MEASURED
+from labcode.reports.common import MEASURED
 
 # Things that happened, with `start` and `end` (or one of the two, or `timestamp`).
 EVENT_TABLES = re.compile(

@@ -27,12 +27,12 @@ if "matplotlib" not in sys.modules:  # which cannot be imported where MPLBACKEND
         with contextlib.suppress(ValueError):
             matplotlib.rcParams["backend"] = _backend
 
-from labcode.figures.charts.basic import bars, distribution, paired_bars, shares
-from labcode.figures.charts.curves import bandwidth_curve, lines, time_series
 from labcode.figures.style import Mode, Palette, contrast, current, figure_bytes, render, style
 from labcode.figures.timeline.picture import compare_timelines, draw_timeline, timeline
 
 if TYPE_CHECKING:
+    from labcode.figures.charts.basic import bars, distribution, paired_bars, shares
+    from labcode.figures.charts.curves import bandwidth_curve, lines, time_series
     from labcode.figures.diagrams.decisions import bottleneck_tree
     from labcode.figures.diagrams.schematic import (
         asynchronous_launch,
@@ -73,9 +73,15 @@ __all__ = [
 ]
 
 
+_ROOMS = {
+    **dict.fromkeys(("bars", "distribution", "paired_bars", "shares"), "charts.basic"),
+    **dict.fromkeys(("bandwidth_curve", "lines", "time_series"), "charts.curves"),
+    "bottleneck_tree": "diagrams.decisions",
+}
+
+
 def __getattr__(name: str) -> Any:
-    """Diagrams, imported when a page asks for one: no command draws them."""
+    """Charts and diagrams, imported when somebody draws one."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    room = "decisions" if name == "bottleneck_tree" else "schematic"
-    return getattr(import_module(f"{__name__}.diagrams.{room}"), name)
+    return getattr(import_module(f"{__name__}.{_ROOMS.get(name, 'diagrams.schematic')}"), name)

@@ -23,7 +23,6 @@ from matplotlib.text import Annotation, Text
 from matplotlib.ticker import FixedFormatter, FuncFormatter
 from numpy.typing import ArrayLike, NDArray
 
-from labcode import units
 from labcode.figures.style import shorten, tidy
 
 if TYPE_CHECKING:
@@ -252,6 +251,8 @@ def _lie(drawn: Sequence[_Drawn]) -> bool:
 
 def _into(column: str, label: str) -> tuple[float, list[str]]:
     """From a column's unit to that of an axis: the factor, and what forbids it."""
+    from labcode import units  # which no chart needs to be drawn
+
     given, shown = units.of_column(column), units.of_label(label)
     if not given or (given == "1" and not shown):
         return 1.0, []

@@ -27,8 +27,8 @@ from typing import IO, Any, Literal
 
 import labcode
 from labcode import store
-from labcode.ending import Closing
 from labcode.grading import guard, jail, sealed
+from labcode.inputs import Closing
 from labcode.outputs import swept
 
 CALL_LIMIT_S = 10.0

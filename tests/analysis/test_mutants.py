@@ -19,12 +19,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labcode.analysis.ledger import changes, ledger, lines, meetings, replay, steady
+from labcode.analysis.ledger import ledger, lines, replay, steady
 from labcode.analysis.ledger.lines import NOWHERE, Place
 from labcode.analysis.ledger.owners import CODE, OWNERS
 from labcode.analysis.ledger.replay import Program
 from labcode.analysis.lm import parts
-from labcode.analysis.timeline import critical_path, iterations
+from labcode.analysis.timeline import critical_path, iterations, overlap
 from tests.analysis import pieces, walks
 from tests.exercises import mutants
 
@@ -720,7 +720,7 @@ SUBJECTS = {
     ),
     "which of one name": Subject(lines, "Lines.part_of", pieces.part, pieces.parts_asked),
     "collectives that wait": Subject(
-        meetings,
+        overlap,
         "waits",
         met,
         collectives,
@@ -751,33 +751,33 @@ SUBJECTS = {
     "the longest stretch": Subject(steady, "_longest", longest_stretch, stretches),
     "places together": Subject(lines, "_together", together, weighed),
     "frames in common": Subject(lines, "_common", shared_frames, stacks),
-    "calls of operations": Subject(changes, "call_of", calls_of, lambda: [(program(),)]),
+    "calls of operations": Subject(replay, "call_of", calls_of, lambda: [(program(),)]),
     "without code": Subject(
-        changes,
+        replay,
         "without_code",
         no_code,
         lambda: [(program(), one, keep) for one in masks(4) for keep in (0.0, 0.25)],
     ),
     "without calls": Subject(
-        changes,
+        replay,
         "without_calls",
         no_calls,
         lambda: [(program(), one, keep) for one in masks(4) for keep in (0.0, 0.25)],
     ),
     "without waits": Subject(
-        changes, "without_waits", no_waits, lambda: [(program(), one) for one in masks(4)]
+        replay, "without_waits", no_waits, lambda: [(program(), one) for one in masks(4)]
     ),
     "cheaper launches": Subject(
-        changes, "cheaper_launches", cheap_launches, lambda: [(program(), one, 0.5, 25.0) for one in masks(4)]
+        replay, "cheaper_launches", cheap_launches, lambda: [(program(), one, 0.5, 25.0) for one in masks(4)]
     ),
     "not blocking": Subject(
-        changes, "not_blocking", unblocked, lambda: [(program(), one) for one in masks(5)]
+        replay, "not_blocking", unblocked, lambda: [(program(), one) for one in masks(5)]
     ),
     "own stream": Subject(
-        changes, "own_stream", apart, lambda: [(p, one) for p in one_stream() for one in masks(5)]
+        replay, "own_stream", apart, lambda: [(p, one) for p in one_stream() for one in masks(5)]
     ),
     "without operations": Subject(
-        changes,
+        replay,
         "without_ops",
         unlaunched,
         lambda: [(p, one) for p in a_long_gap() for one in masks(5)],

@@ -35,9 +35,9 @@ from labcode.analysis.compare.match import renamed_kernels, renamed_transfers
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns
 from labcode.analysis.timeline.nvtx import cpu_ranges, labels, operation_of, project
-from labcode.analysis.timeline.transfers import host_memory
+from labcode.analysis.timeline.summary import host_memory
 from labcode.reports.columns import Floats
-from labcode.reports.marks import MEASURED
+from labcode.reports.common import MEASURED
 from labcode.reports.report import TimelineReport
 from labcode.show import html_facts, html_table, number, time_text
 

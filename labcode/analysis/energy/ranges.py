@@ -29,7 +29,7 @@ from labcode.analysis.timeline.nvtx import cpu_ranges
 from labcode.errors import InputError
 from labcode.reports import kind_of
 from labcode.reports.columns import Floats
-from labcode.reports.marks import MEASURED
+from labcode.reports.common import MEASURED
 from labcode.reports.power.schema import CLOCK_MARK
 from labcode.reports.report import PowerReport, TimelineReport
 

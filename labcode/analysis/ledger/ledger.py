@@ -13,18 +13,17 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.ledger import meetings
 from labcode.analysis.ledger.lines import COMPILING, NOWHERE, Lines, Place
 from labcode.analysis.ledger.owners import CODE, OWNERS
 from labcode.analysis.ledger.steady import LOADING, Steady
 from labcode.analysis.ledger.view import View
-from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline import intervals, overlap
 from labcode.analysis.timeline.joins import named_like, spans
 from labcode.analysis.timeline.nvtx import NUMBER, labels
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, _dominant
 from labcode.reports.columns import Bools, Ints, Objects, unique
+from labcode.reports.common import MEASURED, STEP
 from labcode.reports.frames import codes_of, is_any, rows_of
-from labcode.reports.marks import MEASURED, STEP
 from labcode.reports.report import FunctionsReport, SystemReport
 
 Spans = tuple[Ints, Ints]
@@ -270,8 +269,8 @@ def ledgers(view: View, judged: Steady, lines: Lines | None = None) -> list[Ledg
     process has no iterations among the judged ones come last.
     """
     begun, ended = spans(view.ops)
-    some = meetings.meets(view.ops) & (begun < judged.window[1]) & (ended > judged.window[0])
-    met, why = meetings.waits(rows_of(view.ops, some), view.row[some])
+    some = overlap.meets(view.ops) & (begun < judged.window[1]) & (ended > judged.window[0])
+    met, why = overlap.waits(rows_of(view.ops, some), view.row[some])
     lines = Lines(view.report) if lines is None else lines
     every = [
         ledger_of(view, judged, device, met[met["device"] == device], why, lines)

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.kernel.buckets import bucket_of_name
+from labcode.analysis.buckets import bucket_of_name
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.reports.columns import AnyInts
 from labcode.reports.frames import codes_of, is_any

@@ -10,7 +10,7 @@ import pandas as pd
 
 from labcode.analysis.ledger.owners import owners_of
 from labcode.analysis.timeline.joins import launches_of
-from labcode.analysis.timeline.transfers import host_memory
+from labcode.analysis.timeline.summary import host_memory
 from labcode.reports.columns import AnyInts, Bools, Ints, process_keys, remembering
 from labcode.reports.frames import is_any
 from labcode.reports.nsys.report import NsysReport

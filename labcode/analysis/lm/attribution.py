@@ -12,7 +12,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.kernel.buckets import bucket_of, in_optimizer
+from labcode.analysis.buckets import bucket_of, in_optimizer
 from labcode.analysis.timeline.joins import duration_ns
 
 PASSES = ("forward", "backward", "optimizer")

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from labcode.analysis.lm import attribution
 from labcode.analysis.timeline import links as kineto_links
 from labcode.analysis.timeline import tree as kineto_tree
+from labcode.reports.common import MEASURED, STEP
 from labcode.reports.kineto.report import KinetoReport
-from labcode.reports.marks import MEASURED, STEP
 
 FORWARD, BACKWARD = "forward", "backward"
 _ENGINE = ("autograd::engine::",)

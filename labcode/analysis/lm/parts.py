@@ -15,7 +15,7 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import launch_rows
 from labcode.analysis.timeline.nvtx import cpu_ranges, operation_of
 from labcode.reports.columns import Ints
-from labcode.reports.marks import MEASURED
+from labcode.reports.common import MEASURED
 from labcode.reports.nsys.report import NsysReport
 
 _LONGEST_PATH = 2_000  # characters: what is nested deeper counts for what is around it

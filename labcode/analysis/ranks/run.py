@@ -18,8 +18,8 @@ from labcode import reports
 from labcode.analysis.ranks import alignment
 from labcode.analysis.ranks.lane import NO_GPU, Lane, lanes_of
 from labcode.analysis.ranks.spread import HERE, Lost, Spreader
-from labcode.ending import Closing
 from labcode.errors import InputError, LabError
+from labcode.inputs import Closing
 from labcode.reports import Kind
 from labcode.reports.naming import rank_in_name
 

@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from labcode.ending import Closing
 from labcode.errors import LabError, describe_os_error
+from labcode.inputs import Closing
 from labcode.outputs import private_folder
 
 T = TypeVar("T")

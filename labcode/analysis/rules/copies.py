@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.ledger import changes
+from labcode.analysis.ledger import replay
 from labcode.analysis.ledger.ledger import READ_BYTES
 from labcode.analysis.ledger.replay import Program
 from labcode.analysis.rules.finding import Finding, rule
@@ -64,12 +64,12 @@ def pageable_copies(tables: Tables) -> Finding:
         inward = owned(tables, program, "copy-in")
         some = tables.view.pageable[program.op] & (inward | (op_sizes(tables, program) > READ_BYTES))
         inward &= some
-        free = changes.not_blocking(program, some)
-        free = changes.own_stream(free, inward) if faster else free
+        free = replay.not_blocking(program, some)
+        free = replay.own_stream(free, inward) if faster else free
         least = op_sizes(tables, program) / _link(tables) * 1e9
         least = least if faster else np.maximum(least, program.length / 2)
         length = np.where(some, np.minimum(program.length, least), program.length)
-        return changes.with_lengths(free, length)
+        return replay.with_lengths(free, length)
 
     gain = gain_of(tables, lambda p: pinned(p, True), lambda p: pinned(p, False), 1.0 if len(slow) else 0.0)
     where = told_places(tables.ledger.places("copy-call"), 1)
@@ -114,13 +114,13 @@ def small_copies(tables: Tables) -> Finding:
     def packed(program: Program) -> Program:
         sizes = op_sizes(tables, program)
         some = owned(tables, program, "copy-in", "copy-out") & (sizes < SMALL_BYTES)
-        less = changes.without_ops(changes.not_blocking(program, some), some)
+        less = replay.without_ops(replay.not_blocking(program, some), some)
         inward = calls_of_ops(program, some & owned(tables, program, "copy-in"))
         # one copy is waited for once: not after those that the next one follows
         waits = (program.waits > 0) & (program.last == program.first) & np.append(False, inward[:-1])
-        launch = np.append(changes.launch_of(program)[1:], len(waits))  # what the next call is made for
+        launch = np.append(replay.launch_of(program)[1:], len(waits))  # what the next call is made for
         waits &= np.append(inward, False)[launch]
-        return changes.without_code(changes.without_calls(less, waits), waits)
+        return replay.without_code(replay.without_calls(less, waits), waits)
 
     gain = gain_of(tables, packed, None, 1.0 if len(small) else 0.0)
     rows = small["row"].to_numpy(np.int64)
@@ -205,19 +205,19 @@ def _beside(tables: Tables, kind: str, direction: str, least_bytes: int) -> Find
     def aside(program: Program) -> Program:
         some = owned(tables, program, owner) & (op_sizes(tables, program) >= least_bytes)
         some &= (kind != "H2D") | ~tables.view.pageable[program.op]
-        moved = changes.own_stream(program, some)
+        moved = replay.own_stream(program, some)
         if kind != "D2H":
             return moved
         after = np.append(False, calls_of_ops(program, some)[:-1])  # the wait right after such a copy
-        moved = changes.without_waits(moved, after & (program.waits != 2))
+        moved = replay.without_waits(moved, after & (program.waits != 2))
         code = worked(program, some)
         if code.any():
-            return changes.without_code(changes.without_copies(moved, some), code)
+            return replay.without_code(replay.without_copies(moved, some), code)
         return moved
 
     def worked(program: Program, some: Bools) -> Bools:
         # what the CPU does with them, where that is the lesser part: done on the GPU, neither is needed
-        code = changes.code_after(program, tables.replay.owned("host-code", program=program), some)
+        code = replay.code_after(program, tables.replay.owned("host-code", program=program), some)
         return np.asarray(code & (program.gap[code].sum() < program.length[some].sum()), np.bool_)
 
     # no more than nothing hides, the CPU waits for, and what it does with what came
@@ -299,7 +299,7 @@ def _waited(tables: Tables, ops: pd.DataFrame, what: str) -> Finding:
     def free(program: Program) -> Program:
         mine = np.isin(program.row, rows)
         short = np.where(mine, np.minimum(program.spent, 5_000.0), program.spent)
-        return changes.without_waits(program, mine).change(spent=short)
+        return replay.without_waits(program, mine).change(spent=short)
 
     gain = gain_of(tables, free, None, 1.0 if len(ops) else 0.0)
     return cause(

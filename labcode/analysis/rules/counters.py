@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.analysis.kernel.buckets import bucket_of_name
+from labcode.analysis.buckets import bucket_of_name
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline import counters as series

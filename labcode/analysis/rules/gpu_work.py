@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.ledger import changes
+from labcode.analysis.ledger import replay
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
@@ -56,7 +56,7 @@ def _mine(tables: Tables) -> tuple[pd.DataFrame, Ints]:
 
 def scaled(chosen: Callable[[Program], Bools], factor: float) -> Change:
     """A change that makes some kernels take a fraction of their time."""
-    return lambda p: changes.with_lengths(p, np.where(chosen(p), p.length * factor, p.length))
+    return lambda p: replay.with_lengths(p, np.where(chosen(p), p.length * factor, p.length))
 
 
 @rule(
@@ -214,8 +214,8 @@ def unfused_elementwise(tables: Tables) -> Finding:
         fewer = np.where(scores, 0.0, np.append(_longest(program.length, one), 0.0)[one])
         length = np.where(one >= 0, np.where(first, fewer, 0.0), program.length)
         if keep:
-            return changes.with_lengths(program, program.length * keep + length * (1 - keep))
-        return changes.with_lengths(changes.without_ops(program, (one >= 0) & ~first), length)
+            return replay.with_lengths(program, program.length * keep + length * (1 - keep))
+        return replay.with_lengths(replay.without_ops(program, (one >= 0) & ~first), length)
 
     count = int(chain.max(initial=-1)) + 1
     gain = gain_of(tables, lambda p: fused(p, 0.0), lambda p: fused(p, 0.5), spent / tables.width)
@@ -387,7 +387,7 @@ def small_grids(tables: Tables) -> Finding:
         length = program.length
         less = np.maximum(length * blocks[program.op] / sms, FUSED_NS)
         less = length * keep + less * (1 - keep)
-        return changes.with_lengths(program, np.where(chosen[program.op], less, length))
+        return replay.with_lengths(program, np.where(chosen[program.op], less, length))
 
     gain = gain_of(tables, lambda p: spread(p, 0.0), lambda p: spread(p, 0.5), spent / tables.width)
     table = kernels.assign(blocks=few, threads=threads[kernels.index.to_numpy(np.int64)])[small]
@@ -452,8 +452,8 @@ def layout_conversions(tables: Tables) -> Finding:
     spent = int(duration_ns(kernels[some]).sum())
     gain = gain_of(
         tables,
-        lambda p: changes.without_ops(p, index[p.op]),
-        lambda p: changes.with_lengths(p, np.where(index[p.op], p.length / 2, p.length)),
+        lambda p: replay.without_ops(p, index[p.op]),
+        lambda p: replay.with_lengths(p, np.where(index[p.op], p.length / 2, p.length)),
         1.0 if spent else 0.0,
     )
     return cause(

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.ledger import changes
+from labcode.analysis.ledger import replay
 from labcode.analysis.ledger.ledger import ALLOCATING, BATCH_BYTES, READ_BYTES
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
@@ -55,8 +55,8 @@ def data_loading(tables: Tables) -> Finding:
     share = spent / max(ledger.whole_ns, 1)
     gain = gain_of(
         tables,
-        lambda p: changes.without_code(p, _stretches(tables, "data-loading", p)),
-        lambda p: changes.without_code(p, _stretches(tables, "data-loading", p), 0.2),
+        lambda p: replay.without_code(p, _stretches(tables, "data-loading", p)),
+        lambda p: replay.without_code(p, _stretches(tables, "data-loading", p), 0.2),
         1.0 if spent else 0.0,
     )
     where = told_places(found)
@@ -97,15 +97,15 @@ def host_code(tables: Tables) -> Finding:
         sizes, pageable = op_sizes(tables, program), tables.view.pageable[program.op]
         into = owned(tables, program, "copy-in") & pageable & (sizes >= BATCH_BYTES)
         back = owned(tables, program, "copy-out") & pageable & (sizes > READ_BYTES)
-        copies = changes.copies_around(program, code, into, back)
-        less = changes.without_code(program, code)
+        copies = replay.copies_around(program, code, into, back)
+        less = replay.without_code(program, code)
         smaller = program.length[copies].sum() < program.gap[code].sum()
-        return changes.without_copies(less, copies) if smaller and copies.any() else less
+        return replay.without_copies(less, copies) if smaller and copies.any() else less
 
     gain = gain_of(
         tables,
         elsewhere,
-        lambda p: changes.without_code(p, _stretches(tables, "host-code", p), 0.5),
+        lambda p: replay.without_code(p, _stretches(tables, "host-code", p), 0.5),
         1.0 if spent else 0.0,
     )
     # of all stretches together, for a sample falls into few of them; ranges where there are no samples
@@ -150,8 +150,8 @@ def allocation_in_loop(tables: Tables) -> Finding:
 
     gain = gain_of(
         tables,
-        lambda p: changes.without_calls(p, chosen(p)),
-        lambda p: changes.without_calls(changes.without_waits(p, chosen(p)), chosen(p), 0.2),
+        lambda p: replay.without_calls(p, chosen(p)),
+        lambda p: replay.without_calls(replay.without_waits(p, chosen(p)), chosen(p), 0.2),
         1.0 if count else 0.0,
     )
     host, mine = tables.replay.host, calls[(calls["pid"] == tables.ledger.pid).to_numpy()]
@@ -199,8 +199,8 @@ def compiling_in_loop(tables: Tables) -> Finding:
         inside = intervals.covered_within(low, high, start, end) > 0
         before = np.append(0, np.maximum.accumulate(end)[:-1])
         code = intervals.covered_within(low, high, np.minimum(before, start), start) > 0
-        less = changes.without_calls(program, inside, keep)
-        return changes.without_code(less, code, keep)
+        less = replay.without_calls(program, inside, keep)
+        return replay.without_code(less, code, keep)
 
     gain = gain_of(tables, lambda p: changed(p, 0.0), lambda p: changed(p, 0.5), 1.0 if spent else 0.0)
     where = told_places(found)

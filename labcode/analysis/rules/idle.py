@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.ledger import changes
+from labcode.analysis.ledger import replay
 from labcode.analysis.ledger.ledger import ALLOCATING, READ_BYTES
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
@@ -121,9 +121,9 @@ def launch_bound(tables: Tables) -> Finding:
     def cheaper(program: Program, factor: float, fewer: bool) -> Program:
         paced = (program.waits == 0) & (program.gap <= tables.replay.host.pace_ns)
         paced &= ~named_like(tables.api["name"].iloc[program.row], NO_LAUNCH)
-        less = changes.cheaper_launches(program, paced, factor, 1_000)
+        less = replay.cheaper_launches(program, paced, factor, 1_000)
         tiny = fewer & (program.length < tables.launch_ns)
-        return changes.with_lengths(less, np.where(tiny, less.length * factor, less.length))
+        return replay.with_lengths(less, np.where(tiny, less.length * factor, less.length))
 
     def half(program: Program) -> Program:
         return cheaper(program, 0.5, False)
@@ -204,9 +204,9 @@ def _read_again(tables: Tables, program: Program) -> Bools:
     """
     small = owned(tables, program, "copy-out") & (op_sizes(tables, program) <= READ_BYTES)
     asked = calls_of_ops(program, small)
-    before = changes.launched_before(program.last > program.first)
+    before = replay.launched_before(program.last > program.first)
     again = asked & np.append(asked, False)[before]
-    return np.asarray(small & again[changes.call_of(program)], np.bool_)
+    return np.asarray(small & again[replay.call_of(program)], np.bool_)
 
 
 def _between_reads(program: Program, reads: Bools) -> Bools:
@@ -221,7 +221,7 @@ def _between_reads(program: Program, reads: Bools) -> Bools:
 def _without_reads(program: Program, waits: Bools, reads: Bools) -> Program:
     """Nobody waits in some calls, and what is launched between reads that follow each other is not."""
     close = _between_reads(program, reads)
-    return changes.without_ops(changes.without_waits(program, waits), close[changes.call_of(program)])
+    return replay.without_ops(replay.without_waits(program, waits), close[replay.call_of(program)])
 
 
 @rule(
@@ -312,8 +312,8 @@ def _synchronizing(tables: Tables, spent: int, dry: int, evidence: pd.DataFrame,
         again = _read_again(tables, program)
 
         def unread(p: Program) -> Program:
-            less = changes.without_waits(p, mine)
-            return changes.without_copies(less, again) if again.any() else less
+            less = replay.without_waits(p, mine)
+            return replay.without_copies(less, again) if again.any() else less
 
         free = tables.replay.gain(unread, unread) if mine.any() else None
         gain = Gain(free.share, 0.8 * free.low, free.high) if free is not None else Gain(0.0, 0.0, 0.0)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.analysis.ledger import changes
+from labcode.analysis.ledger import replay
 from labcode.analysis.ledger.owners import SIMT as _SIMT
 from labcode.analysis.ledger.replay import Program
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
@@ -21,8 +21,8 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline import links as kineto_links
 from labcode.analysis.timeline.joins import in_window, named_like, spans
 from labcode.reports.columns import Bools
+from labcode.reports.common import STEP
 from labcode.reports.kineto.report import KinetoReport
-from labcode.reports.marks import STEP
 from labcode.show import time_text
 
 READS = r"^aten::(?:item|_local_scalar_dense|nonzero|is_nonzero|equal|masked_select|unique)"
@@ -191,8 +191,8 @@ def unfused_optimizer(tables: Tables) -> Finding:
 
     def fused(program: Program) -> Program:
         some = chosen[program.op]
-        kept = changes.without_ops(program, some)
-        return changes.with_lengths(kept, program.length)
+        kept = replay.without_ops(program, some)
+        return replay.with_lengths(kept, program.length)
 
     gain = gain_of(tables, fused, None, 1.0 if len(many) else 0.0)
     typical = int(many["count"].median()) if len(many) else 0

@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.ledger import changes
 from labcode.analysis.ledger.lines import Place
 from labcode.analysis.ledger.owners import CODE
-from labcode.analysis.ledger.replay import Gain, Program
+from labcode.analysis.ledger.replay import Gain, Program, call_of
 from labcode.analysis.rules.finding import Finding
 from labcode.analysis.rules.tables import Tables
 from labcode.analysis.timeline.joins import duration_ns, spans
@@ -148,5 +147,5 @@ def op_sizes(tables: Tables, program: Program) -> Ints:
 def calls_of_ops(program: Program, ops: Bools) -> Bools:
     """Which calls launched some operations."""
     found = np.zeros(len(program.row), np.bool_)
-    found[changes.call_of(program)[ops]] = True
+    found[call_of(program)[ops]] = True
     return found

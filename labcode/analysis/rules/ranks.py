@@ -3,13 +3,13 @@
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.ledger import changes, meetings
+from labcode.analysis.ledger import replay
 from labcode.analysis.ledger.owners import CODE, OWNERS
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.predicted import cause, gain_of, lines_of_kernels, owned, told_places
 from labcode.analysis.rules.tables import Tables, top
-from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline import intervals, overlap
 from labcode.analysis.timeline.joins import duration_ns, spans
 from labcode.analysis.timeline.overlap import communication_overlap
 from labcode.show import percent, time_text
@@ -58,7 +58,7 @@ def exposed_communication(tables: Tables) -> Finding:
         message = f"no communication kernels on {len(tables.busy)} GPU{'s' * (len(tables.busy) != 1)}"
 
     def aside(program: Program) -> Program:
-        return changes.own_stream(program, owned(tables, program, "communication"))
+        return replay.own_stream(program, owned(tables, program, "communication"))
 
     gain = gain_of(tables, aside, None, share)
     gain = Gain((gain.high + gain.high / 3) / 2, gain.high / 3 if gain.low else 0.0, gain.high)
@@ -142,8 +142,8 @@ def stragglers(tables: Tables) -> Finding:
             "ns of waiting for the last GPU on the GPU that waits most",
             gain=0.0,
         )
-    some = meetings.meets(tables.view.ops)[tables.op_rows]
-    sets, why = meetings.waits(tables.some(some), tables.launch_row[some])
+    some = overlap.meets(tables.view.ops)[tables.op_rows]
+    sets, why = overlap.waits(tables.some(some), tables.launch_row[some])
     if why:
         raise CannotJudgeError(why)
     late_ns = sets["start_ns"] - sets.groupby("set")["start_ns"].transform("min")

@@ -34,7 +34,7 @@ class Group:
 # A rule is declared where it is written: what stands in one of these modules is asked, in its order there.
 GROUPS: Mapping[str, Group] = {
     "timelines": Group(
-        ("host", "idle", "copies", "gpu_work", "ranks", "small_work", "steady", "profile"),
+        ("host", "idle", "copies", "gpu_work", "ranks", "facts"),
     ),
     "counters": Group(("counters",), "more rules on captures with the GPU's own counters"),
     "kineto": Group(("kineto",), "more rules on traces of torch.profiler"),

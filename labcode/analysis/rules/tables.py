@@ -27,11 +27,11 @@ from labcode.analysis.timeline.joins import (
 )
 from labcode.analysis.timeline.nvtx import labels
 from labcode.analysis.timeline.overlap import is_communication
-from labcode.analysis.timeline.transfers import host_memory
+from labcode.analysis.timeline.summary import host_memory
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, device_busy, idle_gaps
 from labcode.reports.columns import Bools, Ints, objects, process_keys, remembering, small, unique
+from labcode.reports.common import MEASURED
 from labcode.reports.frames import codes_of, is_any, rows_of
-from labcode.reports.marks import MEASURED
 from labcode.reports.report import CountedReport, GridsReport, TimelineReport
 from labcode.show import percent, time_text
 

@@ -10,8 +10,8 @@ import pandas as pd
 
 from labcode.analysis.ledger.ledger import MOST_GPUS, devices_of
 from labcode.analysis.ledger.owners import OWNERS
+from labcode.analysis.rules.facts import ID as GOOD
 from labcode.analysis.rules.finding import CannotJudgeError, Verdict
-from labcode.analysis.rules.good import ID as GOOD
 from labcode.analysis.rules.tables import Tables
 from labcode.analysis.stats.writer import write
 from labcode.outputs import DOCUMENT_SCHEMA

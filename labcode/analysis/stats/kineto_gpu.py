@@ -13,8 +13,8 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, launch_rows
 from labcode.analysis.timeline.launch import launch_latency, queue_changes
 from labcode.analysis.timeline.overlap import communication_overlap
+from labcode.reports.common import STEP
 from labcode.reports.kineto.report import KinetoReport
-from labcode.reports.marks import STEP
 
 BETWEEN_KERNELS_NS = 30_000  # a shorter gap, with the launch long made, is the GPU's own way to the next
 LONG_CALL_NS = 50_000

@@ -9,9 +9,9 @@ from labcode.analysis.timeline import tree as kineto_tree
 from labcode.analysis.timeline.joins import duration_ns, named_like
 from labcode.analysis.timeline.links import launch_events, nearest
 from labcode.reports.columns import Ints
+from labcode.reports.common import STEP
 from labcode.reports.frames import codes_of
 from labcode.reports.kineto.report import KinetoReport
-from labcode.reports.marks import STEP
 
 _SUMS = (
     *("cpu_self_ns", "cpu_total_ns", "device_self_ns", "device_total_ns"),

@@ -19,10 +19,10 @@ from labcode.analysis.timeline import tree as kineto_tree
 from labcode.analysis.timeline.joins import duration_ns, extent, launch_rows, named_like
 from labcode.analysis.timeline.launch import QUEUED_BY
 from labcode.analysis.timeline.overlap import time_shares
-from labcode.analysis.timeline.transfers import bandwidth_changes
+from labcode.analysis.timeline.summary import bandwidth_changes
 from labcode.reports.columns import Ints, objects
+from labcode.reports.common import STEP
 from labcode.reports.kineto.report import KinetoReport
-from labcode.reports.marks import STEP
 
 FULL = 1024  # launches that CUDA lets wait in a stream; the next one blocks the thread that makes it
 LEAST_KERNELS = 3

@@ -16,8 +16,8 @@ from labcode.analysis.timeline import tree as kineto_tree
 from labcode.analysis.timeline.joins import in_window, named_like, spans
 from labcode.analysis.timeline.utilization import SYNCHRONIZING
 from labcode.reports.columns import Bools, Ints
+from labcode.reports.common import STEP
 from labcode.reports.kineto.report import KinetoReport
-from labcode.reports.marks import STEP
 
 # they return when the copy is done, where memory is pageable
 _BLOCKING = r"^(?:cuda|hip)Memcpy(?:Async|WithStream)?$|^cuMemcpy"

@@ -21,13 +21,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.analysis.kernel.buckets import bucket_of_name
+from labcode.analysis.buckets import bucket_of_name
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import launches_of, named_like, spans
 from labcode.analysis.timeline.nvtx import NUMBER
 from labcode.reports.columns import Bools, Ints, unique
+from labcode.reports.common import MEASURED
 from labcode.reports.frames import codes_of, is_any, rows_in_order, rows_of
-from labcode.reports.marks import MEASURED
 from labcode.reports.report import FunctionsReport, TimelineReport
 
 FEWEST = 3  # instances of a name that does not say what it is

@@ -14,9 +14,9 @@ from labcode.analysis.timeline import tree as kineto_tree
 from labcode.analysis.timeline.joins import duration_ns, launch_rows
 from labcode.analysis.timeline.own import own_names
 from labcode.reports.columns import Bools, Ints, objects, process_keys, unique
+from labcode.reports.common import STEP
 from labcode.reports.frames import codes_of
 from labcode.reports.kineto.report import KinetoReport
-from labcode.reports.marks import STEP
 
 MODULE = "nn.Module: "
 

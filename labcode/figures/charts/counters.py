@@ -11,7 +11,7 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.nvtx import labels
 from labcode.figures.sources import declare
 from labcode.figures.style import SMALL_PT, current, fit, is_narrow, page_width, styled, tidy, wrapped
-from labcode.reports.marks import MEASURED
+from labcode.reports.common import MEASURED
 from labcode.reports.nsys.report import NsysReport
 
 _ROW_IN, _STRIP_IN, _PARTS = 0.42, 0.2, 1200

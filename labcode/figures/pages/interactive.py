@@ -32,10 +32,9 @@ from labcode.figures.style import DARK, LIGHT, ROLE_NAMES, Palette
 from labcode.figures.timeline.condense import assign_lanes
 from labcode.figures.timeline.groups import Report
 from labcode.figures.timeline.rows import Window, kernel_label
-from labcode.figures.timeline.thinned import Thinned
 from labcode.figures.timeline.tracks import Batch, Track, batches, group_names, thread_names, track_names
 from labcode.reports.columns import Ints
-from labcode.reports.marks import MEASURED
+from labcode.reports.common import MEASURED
 from labcode.reports.report import CountedReport
 from labcode.show import LONGEST, byte_text, cut, html, number, one_line, page_data, whole_percent
 
@@ -87,7 +86,9 @@ def interactive_page(
     """
     require_bokeh()
     shown = window or report.window()
-    if most is not None:
+    if most is not None and sum(len(table()) for table in _tables(report)) > most:
+        from labcode.figures.timeline.thinned import Thinned
+
         thinned = Thinned(report, shown, most, around)
         if thinned.events > most:
             report = thinned
@@ -101,6 +102,11 @@ def interactive_page(
     if view is not None:
         data["view"] = [view[0] - shown[0], view[1] - shown[0]]
     return assemble("interactive", title, data, count=f"{len(events.start):,}")
+
+
+def _tables(report: Report) -> tuple[Callable[[], pd.DataFrame], ...]:
+    operations = (report.kernels, report.memcpys, report.memsets, report.graph_launches)
+    return (*operations, report.api, report.nvtx)
 
 
 def tiled_page(
@@ -389,7 +395,7 @@ def _counters(
 
     Headings are added to ``heads``.
     """
-    inner = report.report if isinstance(report, Thinned) else report
+    inner = getattr(report, "report", report)  # of one that was thinned the whole
     found = inner.counters() if isinstance(inner, CountedReport) else []
     rows: list[dict[str, Any]] = []
     if not found:

@@ -11,7 +11,7 @@ import pandas as pd
 from labcode.analysis.timeline.critical_path import contradictions, critical_path
 from labcode.analysis.timeline.critical_path import paths as paths_of_processes
 from labcode.analysis.timeline.launch import queue_changes
-from labcode.analysis.timeline.transfers import bandwidth_changes
+from labcode.analysis.timeline.summary import bandwidth_changes
 from labcode.figures.timeline.groups import Report
 from labcode.figures.timeline.rows import Window
 from labcode.reports.columns import Ints

@@ -15,7 +15,7 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.nvtx import labels, project
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.figures.timeline.condense import assign_lanes
-from labcode.reports.marks import MEASURED
+from labcode.reports.common import MEASURED
 from labcode.show import byte_text
 
 Copies = Literal["apart", "in streams"]

@@ -18,7 +18,7 @@ from labcode.figures.timeline.condense import assign_lanes
 from labcode.figures.timeline.groups import Report, process_names, rank_numbers
 from labcode.figures.timeline.rows import Window, api_role
 from labcode.reports.columns import Ints
-from labcode.reports.marks import MEASURED
+from labcode.reports.common import MEASURED
 
 _COPY_ROLES = {"H2D": "h2d", "D2H": "d2h", "P2P": "p2p"}
 _MARKS, _NVTX, _RANGES, _API = -1, 0, 1, 2  # the lines of a thread, in this order

@@ -20,15 +20,14 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from labcode.ending import Closing
 from labcode.errors import InputError
+from labcode.inputs import Closing
+from labcode.reports.common import MEASURED, STEP, Shown
 from labcode.reports.frames import frame
 from labcode.reports.kineto import tables as kineto_tables
 from labcode.reports.kineto.names import thread_name
 from labcode.reports.kineto.open import RankTrace, open_ranks, trace_files
 from labcode.reports.kineto.ranks import Ranks
-from labcode.reports.marks import MEASURED, STEP
-from labcode.reports.shown import Shown
 
 _WHERE = ("start_ns", "end_ns", "pid", "device", "context", "stream", "correlation")
 

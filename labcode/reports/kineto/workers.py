@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 
 import labcode
-from labcode.ending import Closing
+from labcode.inputs import Closing
 from labcode.reports.columns import packed, spread
 from labcode.reports.kineto.events import Collector, Columns, together
 from labcode.reports.kineto.schema import FIELDS, HOLDS

@@ -13,8 +13,8 @@ import msgspec
 import pandas as pd
 
 from labcode.errors import InputError
+from labcode.reports.common import Shown
 from labcode.reports.documents import decoded, text_of
-from labcode.reports.shown import Shown
 
 SCHEMA = 1
 ALLOCATE = "alloc"

@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from labcode.ending import Closing
 from labcode.errors import InputError, LabError
+from labcode.inputs import Closing
+from labcode.reports.common import Shown
 from labcode.reports.ncu.launch import Launch, Reading, RuleResult, Section, Value, launch_of, plain
 from labcode.reports.ncu.open import Extract, open_extract
-from labcode.reports.shown import Shown
 
 __all__ = [
     "LAUNCH_COLUMNS",

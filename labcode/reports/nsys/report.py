@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pandas as pd
 
-from labcode.ending import Closing
+from labcode.inputs import Closing
 from labcode.reports.columns import (
     Column,
     Ints,
@@ -35,15 +35,14 @@ from labcode.reports.columns import (
     together,
     unique,
 )
+from labcode.reports.common import MEASURED, Shown
 from labcode.reports.frames import frame as _frame
 from labcode.reports.frames import is_any
-from labcode.reports.marks import MEASURED
 from labcode.reports.nsys import schema, stacks
 from labcode.reports.nsys.open import open_export
 from labcode.reports.nsys.schema import SchemaVersion, api_name, pid_of, tid_of
 from labcode.reports.nsys.source import Source
 from labcode.reports.nsys.sqlite import Coded
-from labcode.reports.shown import Shown
 
 if TYPE_CHECKING:
     from labcode.reports.nsys.counters import Counter

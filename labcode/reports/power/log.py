@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 
 from labcode.errors import InputError
+from labcode.reports.common import Shown
 from labcode.reports.documents import decoded, text_of
 from labcode.reports.power.schema import COLUMNS, COMMAND, SCHEMA, VERSION, Device, Document
-from labcode.reports.shown import Shown
 
 Times = np.ndarray[Any, np.dtype[np.int64]]
 _MOST = 1 << 62

@@ -17,9 +17,9 @@ from typing import Any, TextIO, TypeVar
 import pandas as pd
 
 from labcode import reports
+from labcode.analysis.rules.facts import ID as GOOD
+from labcode.analysis.rules.facts import good
 from labcode.analysis.rules.finding import CannotJudgeError, Rule, Verdict, Verdicts, verdict_of
-from labcode.analysis.rules.good import ID as GOOD
-from labcode.analysis.rules.good import good
 from labcode.analysis.rules.registry import (
     ANY,
     COUNTERS,

@@ -16,8 +16,8 @@ from labcode import reports
 from labcode.analysis.ledger.ledger import MOST_GPUS
 from labcode.analysis.ledger.owners import OWNERS
 from labcode.analysis.ledger.view import kept
+from labcode.analysis.rules.facts import ID as GOOD
 from labcode.analysis.rules.finding import CannotJudgeError
-from labcode.analysis.rules.good import ID as GOOD
 from labcode.analysis.rules.tables import Tables
 from labcode.analysis.stats.shelf import NOTES, LackingError, shelf_of
 from labcode.analysis.stats.table import length, take, to_frame

@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 import pandas as pd
 
-from labcode import __version__
+from labcode import __version__, figures
 from labcode.analysis.rules.writing import NOT_ADDITIVE, evidence_count, shown_evidence
 from labcode.errors import LabError, ToolError
-from labcode.figures.charts.basic import shares
-from labcode.figures.charts.curves import lines
 from labcode.figures.pages.interactive import interactive_page
 from labcode.figures.style import render
 from labcode.figures.timeline.picture import timeline
@@ -303,7 +301,9 @@ def _time_chart(document: Document) -> Iterator[_Chart]:
             for name, row in frame.iterrows()
         )
         yield (
-            lambda: shares(frame, roles=roles, unit="ms", quantity="time of an iteration", normalize=False),
+            lambda: figures.shares(
+                frame, roles=roles, unit="ms", quantity="time of an iteration", normalize=False
+            ),
             told,
         )
 
@@ -323,7 +323,7 @@ def _steps_chart(document: Document) -> Iterator[_Chart]:
             "GPU busy": table["busy_ns"].to_numpy()[rows] / 1e6,
         }
         yield (
-            lambda: lines(rows, times, x_label="iteration", y_label="time (ms)"),
+            lambda: figures.lines(rows, times, x_label="iteration", y_label="time (ms)"),
             f"Time of {len(table):,} iterations, and the part of it in which the GPU is busy",
         )
 

@@ -19,9 +19,9 @@ from labcode.analysis.timeline.joins import duration_ns
 from labcode.analysis.timeline.nvtx import NUMBER, project
 from labcode.errors import InputError, LabError
 from labcode.reports import FORMATS, TIMELINES, Kind
+from labcode.reports.common import MEASURED
 from labcode.reports.facts import facts_of
 from labcode.reports.frames import codes_of, mapped
-from labcode.reports.marks import MEASURED
 from labcode.reports.report import TimelineReport
 from labcode.verbs.diagnose.verdicts import diagnose, judge, judge_all, rules_on, tables_of
 from labcode.verbs.report.document import Found, Shown, told_of, whole

@@ -24,7 +24,7 @@ Try it yourself:  python exercises/lm/ex03_not_products/a_others.py     (runs on
 
 import pandas as pd
 
-from labcode.analysis.kernel.buckets import bucket_of
+from labcode.analysis.buckets import bucket_of
 
 
 def others(ops: pd.DataFrame, steps: int, least: float) -> dict[str, list[float]]:

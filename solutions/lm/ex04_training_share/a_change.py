@@ -26,7 +26,7 @@ Try it yourself:  python exercises/lm/ex04_training_share/a_change.py     (runs 
 
 import pandas as pd
 
-from labcode.analysis.kernel.buckets import bucket_of
+from labcode.analysis.buckets import bucket_of
 
 
 def change(

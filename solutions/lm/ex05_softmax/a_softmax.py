@@ -26,7 +26,7 @@ Try it yourself:  python exercises/lm/ex05_softmax/a_softmax.py     (runs on a c
 
 import pandas as pd
 
-from labcode.analysis.kernel.buckets import bucket_of
+from labcode.analysis.buckets import bucket_of
 
 
 def softmax_against_products(ops: pd.DataFrame, steps: int, model: dict[str, int]) -> dict[str, float]:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.timeline.overlap import copy_compute_overlap
-from labcode.analysis.timeline.transfers import transfer_summary
+from labcode.analysis.timeline.summary import transfer_summary
 from labcode.grading.cases import Case
 from labcode.grading.exam import open_run
 from labcode.grading.inputs import Row, ops_table, table

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 from labcode import reports
-from labcode.analysis.ledger import changes, meetings
 from labcode.analysis.ledger.ledger import Ledger, ledgers
 from labcode.analysis.ledger.lines import Lines
 from labcode.analysis.ledger.owners import CODE, OWNERS, owner_of_name
-from labcode.analysis.ledger.replay import Replay
+from labcode.analysis.ledger.replay import Replay, with_lengths
 from labcode.analysis.ledger.steady import judged, phases, steady
 from labcode.analysis.ledger.view import View
+from labcode.analysis.timeline import overlap
 from labcode.store import SHIPPED_SET, load_set
 from tests.support import exports as x
 from tests.support import strangers
@@ -166,12 +166,10 @@ def test_launches_that_ran_ahead_of_the_window_are_replayed(tmp_path: Path) -> N
     ]
     path = x.make_export(tmp_path / "a.sqlite", kernels=kernels, api=api)
     (ledger,) = of(path, "6ms..10ms")  # counted from the first row, which is a call
-    replay = Replay(View(reports.open_timeline(path, "diagnose")), ledger)
-    program = replay.program
-    assert program is not None and not len(replay.host.start)
-    gain = replay.gain(
-        lambda p: changes.with_lengths(p, p.length / 2), lambda p: changes.with_lengths(p, p.length / 2)
-    )
+    played = Replay(View(reports.open_timeline(path, "diagnose")), ledger)
+    program = played.program
+    assert program is not None and not len(played.host.start)
+    gain = played.gain(lambda p: with_lengths(p, p.length / 2), lambda p: with_lengths(p, p.length / 2))
     assert gain is not None and gain.share == pytest.approx(0.5, abs=0.05)
 
 
@@ -189,13 +187,13 @@ def test_who_receives_a_broadcast_waits_for_its_root(tmp_path: Path) -> None:
         _collective(sent, 0, 1300, 1310),  # the root has gone on before GPU 1 comes: nobody waits
         _collective(sent, 1, 1400, 1450),
     ]
-    found, why = meetings.waits(pd.DataFrame(rows), np.arange(len(rows)))
+    found, why = overlap.waits(pd.DataFrame(rows), np.arange(len(rows)))
     assert why == ""
     waited = (found["until_ns"] - found["start_ns"]).groupby(found["row"]).sum()
     assert waited.to_dict() == {0: 0, 1: 800, 2: 0, 3: 50, 4: 0, 5: 0}
-    found, why = meetings.waits(pd.DataFrame(rows[1:]), np.arange(len(rows) - 1))  # one is cut off
+    found, why = overlap.waits(pd.DataFrame(rows[1:]), np.arange(len(rows) - 1))  # one is cut off
     assert why == "" and set(found["short_name"]) == {reduced}
-    found, why = meetings.waits(
+    found, why = overlap.waits(
         pd.DataFrame(rows[:2]), np.arange(2)
     )  # nothing shows that they belong together
     assert not len(found) and "0.0 %" in why

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from labcode import reports
-from labcode.analysis.ledger import changes
+from labcode.analysis.ledger import replay
 from labcode.analysis.rules import Verdict
 from labcode.verbs.diagnose.verdicts import diagnose, tables_of
 from labcode.verbs.report.gather import gather
@@ -259,7 +259,7 @@ def test_workers_set_the_pace_whatever_the_rest_takes(tmp_path: Path) -> None:
         tables = tables_of(report)
         program = tables.replay.clean
         assert program is not None and (program.due >= 0).any()
-        quicker = changes.cheaper_launches(program, program.waits == 0, 0.1, 1_000)
+        quicker = replay.cheaper_launches(program, program.waits == 0, 0.1, 1_000)
         assert quicker.play() == pytest.approx(20 * strangers.MS, rel=0.01)
         assert tables.replay.base_ns == pytest.approx(20 * strangers.MS, rel=0.01)
         first = next(one for one in diagnose(report) if one.predicted)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from labcode import store
-from labcode.analysis.kernel.buckets import BUCKETS, RULES, bucket_of, bucket_of_name
+from labcode.analysis.buckets import BUCKETS, RULES, bucket_of, bucket_of_name
 from labcode.analysis.lm import attribution, decoder
 from labcode.analysis.lm import parts as lm_parts
 from labcode.reports.nsys.report import open_report

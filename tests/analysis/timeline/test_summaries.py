@@ -4,7 +4,7 @@ import math
 
 import pandas as pd
 
-from labcode.analysis.timeline import launch, summary, transfers
+from labcode.analysis.timeline import launch, summary
 from tests.support.tables import api, call, copy, memcpys, op, ops
 
 
@@ -43,7 +43,7 @@ def row(start: int, end: int, size: int, **columns: str) -> dict[str, object]:
 
 
 def test_transfers_by_kind_and_host_memory() -> None:
-    table = transfers.transfer_summary(
+    table = summary.transfer_summary(
         memcpys(
             row(0, 100, 1000),
             row(50, 150, 3000),
@@ -64,8 +64,8 @@ def test_transfers_by_kind_and_host_memory() -> None:
 
 
 def test_transfers_that_took_no_time_and_none_at_all() -> None:
-    assert math.isnan(transfers.transfer_summary(memcpys(row(5, 5, 100)))["gb_per_s"].iloc[0])
-    empty = transfers.transfer_summary(memcpys())
+    assert math.isnan(summary.transfer_summary(memcpys(row(5, 5, 100)))["gb_per_s"].iloc[0])
+    empty = summary.transfer_summary(memcpys())
     assert len(empty) == 0
     assert empty["gb_per_s"].dtype == "float64"
 

@@ -1,6 +1,9 @@
-"""An opened report in; what a notebook shows of it where it is the last line of a cell, as HTML, out."""
+"""What formats have in common: the names of ranges that tell what is what, and what a notebook shows."""
 
 from importlib import import_module
+
+STEP = "ProfilerStep#"  # what torch.profiler calls its steps
+MEASURED = "lab:measured"  # the part that counts; `labcode.experiments.shared.common` opens it
 
 
 class Shown:
