@@ -1,4 +1,4 @@
-"""advanced-ex01: the worked examples, and the solution against the book's own analysis."""
+"""advanced-ex01: the worked example of part b, and the solution against the book's own analysis."""
 
 import pandas as pd
 import pytest
@@ -20,21 +20,6 @@ def launch_paths(*tables: pd.DataFrame) -> list[list[tuple[str, str, int]] | Non
             solution("advanced-ex01b"), "advanced-ex01b"
         )["launch_paths"](*tables)
     return found
-
-
-def test_what_a_stack_says() -> None:
-    s = names_of(solution("advanced-ex01a"))
-    stack = [
-        ("linear", "site-packages/torch/nn/functional.py", 125),
-        ("mix", "model.py", 118),
-        ("_call_impl", "site-packages/torch/nn/modules/module.py", 1790),
-        STEP,
-        ("_run_code", "<frozen runpy>", 88),
-    ]
-    assert s["user_path"](stack) == [STEP, ("mix", "model.py", 118)]
-    before = [STEP, ("mix", "model.py", 118)]
-    after = [STEP, ("mix", "model.py", 121), ("attend", "model.py", 65)]
-    assert s["common_path"](before, after) == [STEP, ("mix", "model.py", 0)]
 
 
 def test_whose_kernel_it_is() -> None:

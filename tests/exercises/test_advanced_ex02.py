@@ -1,10 +1,7 @@
-"""advanced-ex02: the worked examples and the answers on the unseen captures."""
+"""advanced-ex02: the answers on the unseen captures."""
 
 import re
 from typing import Any
-
-import pandas as pd
-import pytest
 
 from labcode import store
 from labcode.grading.task import read
@@ -12,42 +9,6 @@ from solutions.advanced.ex02_dataloader import b_cases
 from tests.exercises.support import names_of, part, solution
 
 A, B = "advanced-ex02a", "advanced-ex02b"
-
-
-def test_the_model() -> None:
-    s = names_of(solution(A))
-    assert s["taken"]([10, 10, 30, 10, 10], 8, 2, 1) == [10, 18, 40, 48, 56]
-    assert s["fewest_workers"]([10] * 20, 4, 2, 8) == 3
-    assert s["fewest_workers"]([10] * 20, 4, 2, 2) is None
-    assert s["least_ahead"]([4] * 9 + [30] + [4] * 9, 7, 1, 8) == 5
-    assert s["least_ahead"]([9] * 20, 7, 1, 8) is None
-
-
-def test_what_bounds_the_run() -> None:
-    rows = [
-        (0, 1000, 1, 1, "lab:measured"),
-        (0, 300, 1, 1, "data wait"),
-        (500, 800, 1, 1, "data wait"),
-        (0, 20, 2, 2, "read"),
-        (20, 60, 2, 2, "decode"),
-        (60, 200, 2, 2, "transform"),
-        (100, 140, 3, 3, "read"),
-        (140, 180, 3, 3, "decode"),
-        (180, 280, 3, 3, "transform"),
-    ]
-    ranges = pd.DataFrame(rows, columns=["start_ns", "end_ns", "pid", "tid", "name"])
-    ops = pd.DataFrame({"start_ns": [300, 350, 800], "end_ns": [400, 450, 900], "stream": [7, 13, 7]})
-    found = names_of(solution(B), B)["bound"](ranges, ops, (0, 1000), 2)
-    assert found == {
-        "wait_share": 0.6,
-        "feed_ns": pytest.approx(190),
-        "gpu_ns": 125,
-        "bound": "feed",
-        "stage": "transform",
-        "explained": pytest.approx(0.38),
-        "gain": pytest.approx(1.52),
-        "enough": 4,
-    }
 
 
 def test_the_causes_of_the_unseen_captures_are_clear_and_not_the_pages() -> None:

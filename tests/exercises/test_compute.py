@@ -1,10 +1,9 @@
-"""The exercises on Nsight Compute: worked examples, verdicts from made-up records, what nvcc says."""
+"""The exercises on Nsight Compute: verdicts from made-up records, what nvcc says."""
 
 import shutil
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from labcode import store
@@ -23,62 +22,6 @@ PATTERNS = beside(*part("compute-ex05a"), "cases")
 ENOUGH = {"compute-ex01b": 1.1, "compute-ex02b": 30.0, "compute-ex03b": 40.0, "compute-ex04b": 90.0}
 TOO_FEW = {"compute-ex01b": 8.0, "compute-ex02b": 17.0, "compute-ex03b": 500.0, "compute-ex04b": 5000.0}
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
-
-
-def test_worked_example_of_sectors() -> None:
-    s = names_of(solution("compute-ex01a"))
-    assert s["sectors"]([0, 4, 8, 12], 4) == 1
-    assert s["sectors"]([0, 64, 128, None], 4) == 3
-    assert s["efficiency"]([0, 64, 128, None], 4) == 0.125
-    assert s["sectors"]([30, None, None, None], 4) == 2
-    table = pd.DataFrame(
-        [("copy", 100, 400, 12800), ("column", 100, 1600, 6400)],
-        columns=["kernel", "requests", "sectors", "wanted_bytes"],
-    )
-    assert s["ranking"](table) == [("column", 16.0, 44800), ("copy", 4.0, 0)]
-
-
-def test_worked_example_of_occupancy() -> None:
-    s = names_of(solution("compute-ex02a"))
-    sm = {"warps": 64, "blocks": 32, "registers": 65536, "register_unit": 256}
-    sm |= {"shared_bytes": 233472, "shared_unit": 128, "reserved_bytes": 1024}
-    fit = {"warps": 8, "blocks": 32, "registers": 6, "shared": 228}
-    assert s["blocks_that_fit"](sm, 256, 40, 0) == fit
-    assert s["occupancy"](sm, 256, 40, 0) == 0.75
-    assert s["limiters"](sm, 256, 40, 0) == ["registers"]
-    assert s["most_registers"](sm, 256, 0, 1.0) == 32
-
-
-def test_worked_example_of_the_roofline() -> None:
-    s = names_of(solution("compute-ex03a"))
-    columns = ["kernel", "duration_ns", "ffma", "fadd", "fmul", "dram_read_bytes", "dram_write_bytes"]
-    table = pd.DataFrame([("axpy", 1000, 200_000, 0, 0, 2_400_000, 800_000)], columns=columns)
-    assert s["points"](table)["axpy"] == pytest.approx((0.125, 4e11))
-    assert s["verdicts"](table, 4e12, 60e12) == {"axpy": "memory"}
-    assert s["first"](table, 4e12, 60e12) == "axpy"
-
-
-def test_worked_example_of_stalls() -> None:
-    s = names_of(solution("compute-ex04a"))
-    states = {"long_scoreboard": 9.0, "wait": 1.5, "selected": 1.0, "not_selected": 0.5}
-    table = pd.DataFrame({"state": list(states), "cycles": list(states.values())})
-    assert s["shares"](table) == [("long_scoreboard", 0.75), ("wait", 0.125)]
-    assert (s["limited_by"](table, 0.4), s["limited_by"](table, 0.9)) == ("long_scoreboard", "issue")
-    assert s["bound"](table, 0.4) == 2.5
-
-
-def test_worked_example_of_access_patterns() -> None:
-    s = names_of(solution("compute-ex05a"))
-    table = pd.DataFrame(
-        [
-            (0, 12800, 12800, 100, 400, 100, 400, 12800, 2000, 50.0),
-            (1, 12800, 12800, 100, 3200, 100, 3200, 51200, 2000, 50.0),
-        ],
-        columns=list(PATTERNS.COLUMNS),
-    )
-    assert s["evidence"](table) == {0: (4.0, 1.0, 1.0), 1: (32.0, 0.125, 4.0)}
-    assert s["patterns"](table) == {0: "coalesced", 1: "strided"}
-    assert s["waits"](table) == {0: 1000.0, 1: 1000.0}
 
 
 OF_KERNELS = {

@@ -1,8 +1,7 @@
-"""The exercise on diagnosis: its worked example, its unseen reports, what the set must hold."""
+"""The exercise on diagnosis: its unseen reports, what the set must hold."""
 
 from dataclasses import replace
 
-import pandas as pd
 import pytest
 
 from labcode import store
@@ -19,33 +18,6 @@ CAUSES = {  # from the last launch to the first
     "exam_3": ["idle lanes", "long_scoreboard", "contention", "contention"],
     "exam_4": ["long_scoreboard", "spills", "spills"],
 }
-
-
-def example() -> pd.DataFrame:
-    columns = ["shared_loads", "shared_wavefronts", "local_loads", "local_stores", "l2_atomics"]
-    columns += ["slices_mean_pct", "slices_busiest_pct", *CASES.STATES]
-    rows = [
-        {"duration_ns": 1000, "thread_instructions": 3200, "shared_loads": 40}
-        | {"shared_wavefronts": 160, "issued": 0.3, "wait": 2.0},
-        {"duration_ns": 1000, "thread_instructions": 800, "issued": 0.95, "wait": 0.05},
-        {"duration_ns": 5000, "thread_instructions": 3200, "issued": 0.25, "wait": 3.0},
-    ]
-    blank = dict.fromkeys(columns, 0.0)
-    return pd.DataFrame(
-        [
-            {"kernel": f"K{number}", **blank, "instructions": 100, "selected": 1.0, **row}
-            for number, row in enumerate(rows, start=1)
-        ]
-    )
-
-
-def test_worked_example() -> None:
-    s, table = names_of(solution("compute-ex06a")), example()
-    found = {"idle lanes": 0.0, "bank conflicts": 0.75, "spills": 0.0, "contention": 0.0}
-    assert s["evidence"](table.to_dict("records")[0]) == found
-    causes = {"K1": ("bank conflicts", 0.75), "K2": ("idle lanes", 0.75), "K3": ("wait", 0.75)}
-    assert s["diagnosis"](table) == causes
-    assert s["first"](table) == "K3"
 
 
 @pytest.mark.parametrize("run", CAUSES)

@@ -1,11 +1,10 @@
-"""Part pytorch: the worked examples, PyTorch's own answers, and those on the unseen captures."""
+"""Part pytorch: PyTorch's own answers, and those on the unseen captures."""
 
 import json
 import warnings
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from labcode import store
@@ -20,15 +19,6 @@ from labcode.store import CaptureSet
 from tests.exercises.support import names_of, part, solution
 from tests.support import histories, traces
 from tests.support.sets import make_set
-
-
-def test_a_schedule() -> None:
-    s = names_of(solution("pytorch-ex01a"))
-    one_cycle = ["off", "warm-up", "record", "hand over"]
-    assert s["phases"](9, 1, 1, 2, 2, 0) == [*one_cycle, *one_cycle, "off"]
-    assert s["traces"](7, 1, 1, 2, 2, 0) == [[2, 3], [6]]
-    assert s["traces_without_step"](7, 1, 1, 2, 0, 0) == []
-    assert s["traces_without_step"](4, 0, 0, 2, 0, 0) == [[0, 1, 2, 3]]
 
 
 @pytest.mark.parametrize("plan", [(1, 1, 2, 2, 0), (0, 0, 3, 0, 0), (2, 1, 1, 1, 3), (1, 0, 2, 0, 1)])
@@ -59,26 +49,6 @@ def test_the_profiler_does_what_the_solution_says(plan: tuple[int, ...], calls_s
                     running.step()
     wanted = s["traces" if calls_step else "traces_without_step"](6, *plan)
     assert [count for count in got if count] == [len(trace) for trace in wanted]
-
-
-def test_the_profilers_table() -> None:
-    s = names_of(solution("pytorch-ex01b"))
-    rows = [
-        (1, 7, "aten::linear", 0, 100),
-        (2, 7, "aten::mm", 10, 60),
-        (3, 7, "aten::add_", 70, 90),
-        (4, 9, "aten::mm", 20, 50),
-    ]
-    events = pd.DataFrame(rows, columns=["id", "tid", "name", "start_ns", "end_ns"])
-    ran = [(2, 7, 60, 160), (3, 7, 160, 180), (4, 13, 150, 250)]
-    kernels = pd.DataFrame(ran, columns=["event", "stream", "start_ns", "end_ns"])
-    wanted = {
-        "aten::linear": (1, 30, 100, 0, 120),
-        "aten::mm": (2, 80, 80, 200, 200),
-        "aten::add_": (1, 20, 20, 20, 20),
-    }
-    assert s["summary"](events, kernels) == wanted
-    assert s["busy_ns"](kernels) == 190
 
 
 def _set(folder: Path, experiment: str, **files: Path) -> CaptureSet:
@@ -116,44 +86,6 @@ def test_the_table_of_an_unseen_trace_is_the_books(tmp_path: Path) -> None:
     assert "of what the GPU did" in task.notes(captures)[0]
 
 
-def test_in_use_and_at_the_peak() -> None:
-    s = names_of(solution("pytorch-ex02a"))
-    before = pd.DataFrame({"addr": [5], "size": [100]})
-    rows = [
-        ("alloc", 1, 40, "a.py:3"),
-        ("segment_alloc", 9, 512, ""),
-        ("alloc", 2, 60, "b.py:7"),
-        ("free_requested", 1, 40, ""),
-        ("free_completed", 1, 40, ""),
-        ("alloc", 1, 20, "b.py:7"),
-    ]
-    events = pd.DataFrame(rows, columns=["action", "addr", "size", "site"])
-    assert s["live_bytes"](before, events) == [140, 140, 200, 160, 160, 180]
-    assert s["peak"](before, events) == (200, 2)
-    assert s["holders"](before, events) == {"before": 100, "a.py:3": 40, "b.py:7": 60}
-
-
-def test_a_leak() -> None:
-    s = names_of(solution("pytorch-ex02b"))
-    rows = [(10 * n, "alloc", n, 100, 0 if n % 2 == 0 else 1) for n in range(5)]
-    rows += [
-        (50, "alloc", 5, 100, 2),
-        (60, "alloc", 6, 100, 0),
-        (70, "free_requested", 5, 100, 2),
-        (80, "snapshot", 0, 0, 0),
-    ]
-    history = pd.DataFrame(rows, columns=["t_us", "action", "addr", "size", "stack"])
-    stacks = [["a.py:1 f"], ["b.py:1 f"], ["c.py:1 f"]]
-    assert s["leaks"](history, stacks) == [(0, 4, 400)]
-    assert s["time_left"](history, stacks, 1000) == pytest.approx(200.0)
-    frames = [
-        "site-packages/torch/nn/modules/linear.py:130 forward",
-        "model.py:12 forward",
-        "train.py:5 step",
-    ]
-    assert s["caller"](frames) == "model.py:12 forward"
-
-
 def test_the_answers_on_unseen_histories_are_the_books(tmp_path: Path) -> None:
     file = histories.write(tmp_path, histories.leaking(12))
     captures, history = _set(tmp_path, "torch_memory", exam_hook=file, exam_cache=file), open_history(file)
@@ -180,59 +112,12 @@ def test_a_set_without_the_captures_is_one_line(tmp_path: Path) -> None:
         examined("pytorch-ex02b", captures)
 
 
-COLUMNS = ["rank", "group", "start_ns", "end_ns"]
-
-
-def test_meetings() -> None:
-    rows = [(0, "0", 0, 100), (0, "0", 200, 260), (1, "0", 60, 100), (1, "0", 210, 260), (2, "0", 10, 100)]
-    assert names_of(solution("pytorch-ex03a"))["meetings"](pd.DataFrame(rows, columns=COLUMNS)) == {
-        "meetings": 1,
-        "waits": {0: 60, 1: 0, 2: 50},
-        "waited_for": {0: 0, 1: 110, 2: 0},
-        "exchange_ns": 40,
-        "straggler": 1,
-    }
-
-
-def test_cause() -> None:
-    rows = [(0, "forward", 0, 80), (0, "log", 300, 900), (1, "forward", 0, 80), (1, "evaluate", 90, 180)]
-    ops = pd.DataFrame([*rows, (1, "log", 300, 310)], columns=["rank", "range", "start_ns", "end_ns"])
-    meets = pd.DataFrame([(0, "0", 100, 200), (1, "0", 190, 200)], columns=COLUMNS)
-    cause = names_of(solution("pytorch-ex03b"))["cause"]
-    assert cause(ops, meets, 1, 10) == ["evaluate", 90.0]
-    assert cause(ops, meets, 1, 90) is None
-    assert cause(ops.iloc[:0], meets, 1, 0) is None
-
-
 def test_the_exam_has_a_straggler_and_a_cause() -> None:
     captures = store.load_set(store.SHIPPED_SET)
     tasks = [read(*part(short)) for short in ("pytorch-ex03a", "pytorch-ex03b")]
     found, (range_, extra) = (task.expect(*task.exam(captures)) for task in tasks if task.exam)
     assert found["straggler"] == 1 and found["waits"][0] > found["exchange_ns"]
     assert range_ == "more to do" and extra > 5_000_000
-
-
-def test_finding() -> None:
-    columns = ["kind", "name", "op", "outer_op", "annotation", "pass", "python"]
-    read = ("aten::_local_scalar_dense", "aten::item", "log", "")
-    rows = [
-        ("kernel", "add<float>", "aten::mul", "aten::mul", "batch", "", "m.py(5): batch_of"),
-        ("kernel", "add<double>", "aten::add", "aten::add", "", "optimizer", "t.py(3): one_step"),
-        ("memcpy", "memcpy D2H", *read, "m.py(9): write_norms"),
-        ("memcpy", "memcpy D2H", *read, "t.py(3): one_step"),
-    ]
-    found = names_of(solution("pytorch-ex04a"))["find"](pd.DataFrame(rows, columns=columns), 2)
-    assert found == {"cpu_tensors": 1, "logging": 1, "item": 1}
-
-
-def test_proving() -> None:
-    columns = ["start_ns", "end_ns", "cpu_start_ns", "cpu_end_ns", "problem"]
-    rows = [(50, 58, 30, 62, "item"), (10, 30, 5, 15, "layout"), (20, 35, 15, 30, ""), (70, 95, 62, 70, "")]
-    waits = pd.DataFrame({"start_ns": [40], "end_ns": [60]})
-    found = names_of(solution("pytorch-ex04b"), "pytorch-ex04b")["prove"](
-        pd.DataFrame(rows, columns=columns), waits, (0, 100)
-    )
-    assert found == [["item", pytest.approx(100 / 68)], ["layout", pytest.approx(100 / 70)]]
 
 
 def test_the_unseen_capture_has_the_problems_that_were_planted() -> None:

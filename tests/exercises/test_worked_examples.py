@@ -1,162 +1,366 @@
-"""The worked example of each starter, as its text gives it, run on the solution."""
+"""The worked example of each starter: what its text says comes out, and what its solution gives."""
 
+import ast
+import contextlib
 import io
 import json
+import math
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from labcode.grading.inputs import ops_table, table
+from labcode.grading.task import beside, importable
 from labcode.verbs.diagnose.verdicts import run
-from tests.exercises.support import ROOT, names_of, part, solution
+from tests.exercises.support import CODE, ROOT, names_of, part, solution
 from tests.support import exports as e
 
 
-def test_ex01a() -> None:
-    s = names_of(solution("nsys-ex01a"))
-    ops = ops_table(
-        [
-            {"kind": "kernel", "start_ns": 10, "end_ns": 40, "pid": 71, "stream": 7},
-            {"kind": "memcpy", "start_ns": 30, "end_ns": 50, "pid": 71, "stream": 13},
-            {"kind": "kernel", "start_ns": 90, "end_ns": 120, "pid": 71, "stream": 7},
-        ]
-    )
-    assert s["busy_intervals"](ops, (0, 100)) == [(10, 50), (90, 100)]
-    assert s["gpu_idle_share"](ops, (0, 100)) == {0: 0.5}
-    assert s["longest_gaps"](ops, (0, 100), 2) == [(0, 50, 90), (0, 0, 10)]
+def text_of(short: str) -> list[str]:
+    with contextlib.suppress(SyntaxError):  # a query
+        return (ast.get_docstring(ast.parse(solution(short))) or "").splitlines()
+    return []
 
 
-def test_ex01b() -> None:
-    s = names_of(solution("nsys-ex01b"))
-    ops = ops_table(
-        [
-            {"start_ns": 10, "end_ns": 40, "pid": 71, "correlation": 3},
-            {"start_ns": 90, "end_ns": 120, "pid": 71, "correlation": 5},
-        ]
-    )
-    api = table(
-        [
-            {
-                "start_ns": 30,
-                "end_ns": 45,
-                "pid": 71,
-                "tid": 71,
-                "correlation": 4,
-                "name": "cudaDeviceSynchronize",
-            },
-            {
-                "start_ns": 80,
-                "end_ns": 88,
-                "pid": 71,
-                "tid": 71,
-                "correlation": 5,
-                "name": "cudaLaunchKernel",
-            },
-        ],
-        "api",
-    )
-    nvtx = table(
-        [
-            {"start_ns": 0, "end_ns": 200, "pid": 71, "tid": 71, "name": "step 0"},
-            {"start_ns": 42, "end_ns": 78, "pid": 71, "tid": 71, "name": "load batch"},
-        ],
-        "nvtx",
-    )
-    assert s["launching_thread"](ops, api, 0, 90) == (71, 71)
-    assert s["range_at"](nvtx, 71, 71, 65) == "load batch"
-    assert s["idle_by_range"](ops, api, nvtx, (10, 120)) == {"load batch": 50}
-    assert s["what_it_did"](api, 71, 71, 40, 90) == {"waiting": 5, "calling": 8, "computing": 37}
-    assert s["diagnose"](ops, api, nvtx, (10, 120)) == ("load batch", "computing")
+def examples(lines: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """What stands before each arrow, a call or a name, and the value behind it."""
+    for number, line in enumerate(lines):
+        before, arrow, after = line.partition("-> ")
+        if not arrow:
+            continue
+        asked = re.split(r"\s{2,}", before.strip())[-1]
+        for begin in range(number - 1, number if asked else -1, -1):
+            if is_call(asked := " ".join(lines[begin:number]).strip()):
+                break
+        with contextlib.suppress(ValueError):
+            yield asked, literal(after, lines[number + 1 :], len(before) + 1)
 
 
-def test_ex02a() -> None:
-    s = names_of(solution("nsys-ex02a"))
-    rows = [(10, 40, 7), (20, 60, 13), (60, 70, 7)]
-    kernels = table([{"start_ns": a, "end_ns": b, "stream": c} for a, b, c in rows], "kernels")
-    assert s["time_at_least"](kernels) == {0: [60, 20]}
-    assert s["average_concurrency"](kernels) == {0: pytest.approx(4 / 3)}
-    assert s["overlapping_streams"](kernels) == {0: 2}
+def named(lines: Sequence[str]) -> dict[str, Any]:
+    """What the text gives names to: ``layers = [(100, 400)]``."""
+    found = {}
+    for number, line in enumerate(lines):
+        for one in re.finditer(r"([a-z]+) +(?==)", line):
+            with contextlib.suppress(ValueError):
+                found[one[1]] = literal(line[one.end() + 1 :], lines[number + 1 :], 0)
+    return found
 
 
-def test_ex02b() -> None:
-    s = names_of(solution("nsys-ex02b"))
-    ran, called = [(20, 50), (52, 90), (120, 140)], [(10, 15), (16, 22), (105, 112)]
-    kernels = table(
-        [{"start_ns": a, "end_ns": b, "correlation": n} for n, (a, b) in enumerate(ran, 1)], "kernels"
-    )
-    api = table([{"start_ns": a, "end_ns": b, "correlation": n} for n, (a, b) in enumerate(called, 1)], "api")
-    assert s["launch_bound_share"](kernels, api) == {0: 0.5}
-    assert s["waited_for"](kernels, api, 10) == {"launch": 2, "stream": 1, "room": 0}
-    assert s["diagnose"](kernels, api) == "launch"
+def literal(text: str, following: Sequence[str], column: int) -> Any:
+    """The value that a text begins with; it may go on in the next lines, beside a table from a column on."""
+    for line in [*following[:5], ""]:
+        for end in [found.start() for found in re.finditer(r"\s|$", text)]:
+            with contextlib.suppress(SyntaxError, ValueError):
+                return ast.literal_eval(text[:end].strip(" ,:").replace("…", ""))
+        text += " " + (line[column:] if line[column : column + 2].isspace() else line.strip())
+    raise ValueError(text)
 
 
-def test_ex03a() -> None:
-    s = names_of(solution("nsys-ex03a"))
-    memcpys = table(
-        [
-            {"start_ns": 0, "end_ns": 100_000, "bytes": 1_000_000, "src_kind": "pageable"},
-            {"start_ns": 100_000, "end_ns": 300_000, "bytes": 9_000_000},
-            {
-                "start_ns": 400_000,
-                "end_ns": 600_000,
-                "bytes": 8_000_000,
-                "copy_kind": "D2H",
-                "src_kind": "device",
-                "dst_kind": "pinned",
-            },
-        ],
-        "memcpys",
-    )
-    assert s["achieved_gb_per_s"](memcpys) == {
-        ("H2D", "pageable"): 10.0,
-        ("H2D", "pinned"): 45.0,
-        ("D2H", "pinned"): 40.0,
-    }
-    copies = [{"kind": "memcpy", "start_ns": r.start_ns, "end_ns": r.end_ns} for r in memcpys.itertuples()]
-    ops = ops_table([*copies, {"kind": "kernel", "start_ns": 250_000, "end_ns": 450_000}])
-    assert s["hidden_copy_share"](ops) == {0: 0.2}
+def is_call(text: str) -> bool:
+    with contextlib.suppress(SyntaxError):
+        return "…" not in text and isinstance(ast.parse(text, mode="eval").body, ast.Call)
+    return False
 
 
-def test_ex03b() -> None:
-    s = names_of(solution("nsys-ex03b"))
-    assert s["finish_times"]([[10, 20, 5], [10, 20, 5]]) == [[10, 30, 35], [20, 50, 55]]
-    assert s["pipelined_ns"]([20, 40, 10], 2, 0) == 55.0
-    assert s["pipelined_ns"]([20, 40, 10], 2, 3) == 67.0
-    assert s["best_chunks"]([20, 40, 10], 3, 8) == 3
+def table_in(short: str) -> list[dict[str, Any]]:
+    """The rows of a table in a part's text, by their columns; what is no number is a text."""
+    lines = text_of(short)
+    head = re.compile(r"    +[a-z_]+(  +[a-z_]+)+")
+    begin = next(number for number, line in enumerate(lines) if head.fullmatch(line))
+    names = lines[begin].split()
+    rows = []
+    for line in lines[begin + 1 :]:
+        cells = re.split(r"\s{2,}", line.strip())
+        cells = cells if len(cells) >= len(names) else line.split()
+        if len(cells) < len(names):
+            break
+        rows.append(dict(zip(names, map(number_or_text, cells), strict=False)))
+    return rows
 
 
-def test_ex04a() -> None:
-    s = names_of(solution("nsys-ex04a"))
-    nccl = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"
-    rows = [(0, 100, 0, "gemm"), (60, 180, 0, nccl), (0, 140, 1, "gemm"), (140, 180, 1, nccl)]
-    kernels = table([{"start_ns": a, "end_ns": b, "device": d, "name": n} for a, b, d, n in rows], "kernels")
-    assert s["communication"](kernels) == {0: (120, 80), 1: (40, 40)}
-    assert s["lateness_ns"](kernels) == {0: 0, 1: 80}
-    assert s["straggler"](kernels) == 1
+def number_or_text(cell: str) -> Any:
+    try:
+        return ast.literal_eval(cell)
+    except (SyntaxError, ValueError):
+        return cell
 
 
-def test_ex04b() -> None:
-    s = names_of(solution("nsys-ex04b"))
-    layers = [(100, 400), (100, 400), (100, 200)]
-    assert s["buckets"](layers, 500) == [(200, 800), (300, 200)]
-    assert s["exposed_ns"](layers, 500, 30, 10.0) == 60.0
-    assert s["exposed_ns"](layers, 10_000, 30, 10.0) == 130.0
-    assert s["best_bucket_bytes"](layers, [500, 10_000], 30, 10.0) == 500
+def alike(found: Any, wanted: Any) -> bool:
+    """Whether they are the same, numbers as far as the text gives their digits."""
+    if isinstance(found, np.ndarray | np.generic):
+        found = found.tolist()
+    if isinstance(wanted, dict):
+        return found.keys() == wanted.keys() and all(alike(found[key], wanted[key]) for key in wanted)
+    if isinstance(wanted, list | tuple):
+        same = isinstance(found, type(wanted)) and len(found) == len(wanted)
+        return same and all(map(alike, found, wanted))
+    if isinstance(wanted, float):
+        return isinstance(found, int | float) and math.isclose(found, wanted, rel_tol=3e-4, abs_tol=5e-5)
+    return bool(found == wanted)
 
 
-def test_advanced_ex03a(tmp_path: Path) -> None:
-    s = names_of(solution("advanced-ex03a"), "advanced-ex03a")
+def rows(names: str, *cells: tuple[Any, ...]) -> list[dict[str, Any]]:
+    return [dict(zip(names.split(), row, strict=True)) for row in cells]
+
+
+def frame(names: str, *cells: tuple[Any, ...]) -> pd.DataFrame:
+    return pd.DataFrame(cells, columns=names.split())
+
+
+TIMES = "start_ns end_ns"
+NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"
+DIAGNOSED = [
+    *("kernel", "duration_ns", "instructions", "thread_instructions", "shared_loads", "shared_wavefronts"),
+    *("local_loads", "local_stores", "l2_atomics", "slices_mean_pct", "slices_busiest_pct", "issued"),
+    *beside(*part("compute-ex06a"), "cases").STATES,
+]
+# Of parts what their texts say in words or in tables that stand beside others.
+GIVEN: dict[str, dict[str, Any]] = {
+    "nsys-ex01a": {"ops": ops_table(table_in("nsys-ex01a"))},
+    "nsys-ex01b": {
+        "ops": ops_table(rows(f"{TIMES} pid correlation", (10, 40, 71, 3), (90, 120, 71, 5))),
+        "api": table(
+            rows(
+                f"{TIMES} pid tid correlation name",
+                (30, 45, 71, 71, 4, "cudaDeviceSynchronize"),
+                (80, 88, 71, 71, 5, "cudaLaunchKernel"),
+            ),
+            "api",
+        ),
+        "nvtx": table(
+            rows(f"{TIMES} pid tid name", (0, 200, 71, 71, "step 0"), (42, 78, 71, 71, "load batch")), "nvtx"
+        ),
+    },
+    "nsys-ex02a": {"kernels": table(table_in("nsys-ex02a"), "kernels")},
+    "nsys-ex02b": {
+        "kernels": table(rows(f"{TIMES} correlation", (20, 50, 1), (52, 90, 2), (120, 140, 3)), "kernels"),
+        "api": table(rows(f"{TIMES} correlation", (10, 15, 1), (16, 22, 2), (105, 112, 3)), "api"),
+    },
+    "nsys-ex03a": {
+        "copies": table(table_in("nsys-ex03a"), "memcpys"),
+        "ops": ops_table(
+            rows(
+                f"{TIMES} kind",
+                *((one["start_ns"], one["end_ns"], "memcpy") for one in table_in("nsys-ex03a")),
+                (250_000, 450_000, "kernel"),
+            )
+        ),
+    },
+    "nsys-ex04a": {
+        "kernels": table(
+            rows(
+                f"{TIMES} device name",
+                *((0, 100, 0, "gemm"), (60, 180, 0, NCCL), (0, 140, 1, "gemm"), (140, 180, 1, NCCL)),
+            ),
+            "kernels",
+        )
+    },
+    "compute-ex05a": {
+        "table": pd.DataFrame(
+            [
+                (0, 12800, 12800, 100, 400, 100, 400, 12800, 2000, 50.0),
+                (1, 12800, 12800, 100, 3200, 100, 3200, 51200, 2000, 50.0),
+            ],
+            columns=list(beside(*part("compute-ex05a"), "cases").COLUMNS),
+        )
+    },
+    "compute-ex06a": {
+        "table": pd.DataFrame(table_in("compute-ex06a"))
+        .rename(columns={"thread_": "thread_instructions"})
+        .reindex(columns=DIAGNOSED, fill_value=0.0)
+    },
+    **{
+        short: {"table": pd.DataFrame(table_in(short))}
+        for short in ("compute-ex01a", "compute-ex03a", "compute-ex04a", "compute-ex08b", "compute-ex11a")
+    },
+    "advanced-ex02b": {
+        "ranges": frame(
+            f"{TIMES} pid tid name",
+            *((0, 1000, 1, 1, "lab:measured"), (0, 300, 1, 1, "data wait"), (500, 800, 1, 1, "data wait")),
+            *((0, 20, 2, 2, "read"), (20, 60, 2, 2, "decode"), (60, 200, 2, 2, "transform")),
+            *((100, 140, 3, 3, "read"), (140, 180, 3, 3, "decode"), (180, 280, 3, 3, "transform")),
+        ),
+        "ops": frame(f"{TIMES} stream", (300, 400, 7), (350, 450, 13), (800, 900, 7)),
+    },
+    "advanced-ex05a": {
+        "samples": frame("sample thread_state", (1, "running"), (2, "running"), (3, "blocking wait")),
+        "frames": pd.DataFrame(table_in("advanced-ex05a")),
+    },
+    "advanced-ex05b": {
+        "running": frame(f"pid tid {TIMES}", (7, 7, -20, 90), (7, 8, 10, 30), (9, 8, 95, 300)),
+        "samples": frame(
+            "sample start_ns pid tid thread_state", (1, 20, 7, 7, "running"), (2, 40, 7, 7, "running")
+        ),
+        "frames": frame(
+            "sample depth function file",
+            *((1, 0, "loads", "json.py"), (1, 1, "decode", "app/d.py"), (1, 2, "main", "app/m.py")),
+            (2, 0, "main", "app/m.py"),
+        ),
+    },
+    "advanced-ex06b": {
+        "calls": pd.DataFrame(table_in("advanced-ex06b")),
+        "gaps": frame(f"{TIMES} device", (100, 500, 0)),
+    },
+    "advanced-ex07b": {"ranges": table(table_in("advanced-ex07b"), "nvtx")},
+    "pytorch-ex01b": {
+        "events": frame(
+            f"id tid name {TIMES}",
+            *((1, 7, "aten::linear", 0, 100), (2, 7, "aten::mm", 10, 60)),
+            *((3, 7, "aten::add_", 70, 90), (4, 9, "aten::mm", 20, 50)),
+        ),
+        "kernels": frame(f"event stream {TIMES}", (2, 7, 60, 160), (3, 7, 160, 180), (4, 13, 150, 250)),
+    },
+    "pytorch-ex02a": {
+        "before": frame("addr size", (5, 100)),
+        "events": frame(
+            "action addr size site",
+            *(("alloc", 1, 40, "a.py:3"), ("segment_alloc", 9, 512, ""), ("alloc", 2, 60, "b.py:7")),
+            *(("free_requested", 1, 40, ""), ("free_completed", 1, 40, ""), ("alloc", 1, 20, "b.py:7")),
+        ),
+    },
+    "pytorch-ex02b": {
+        "history": frame(
+            "t_us action addr size stack",
+            *((10 * n, "alloc", n, 100, n % 2) for n in range(5)),
+            *((50, "alloc", 5, 100, 2), (60, "alloc", 6, 100, 0)),
+            *((70, "free_requested", 5, 100, 2), (80, "snapshot", 0, 0, 0)),
+        ),
+        "stacks": [["a.py:1 f"], ["b.py:1 f"], ["c.py:1 f"]],
+    },
+    "pytorch-ex03a": {
+        "collectives": frame(
+            f"rank group {TIMES}",
+            *((0, "0", 0, 100), (0, "0", 200, 260), (1, "0", 60, 100), (1, "0", 210, 260), (2, "0", 10, 100)),
+        )
+    },
+    "pytorch-ex03b": {
+        "ops": frame(
+            f"rank range {TIMES}",
+            *((0, "forward", 0, 80), (0, "log", 300, 900)),
+            *((1, "forward", 0, 80), (1, "evaluate", 90, 180), (1, "log", 300, 310)),
+        ),
+        "collectives": frame(f"rank group {TIMES}", (0, "0", 100, 200), (1, "0", 190, 200)),
+    },
+    "pytorch-ex04a": {
+        "ops": frame(
+            "kind name op outer_op annotation pass python",
+            ("kernel", "add<float>", "aten::mul", "aten::mul", "batch", "", "m.py(5): batch_of"),
+            ("kernel", "add<double>", "aten::add", "aten::add", "", "optimizer", "t.py(3): one_step"),
+            *(
+                ("memcpy", "memcpy D2H", "aten::_local_scalar_dense", "aten::item", "log", "", python)
+                for python in ("m.py(9): write_norms", "t.py(3): one_step")
+            ),
+        )
+    },
+    "pytorch-ex04b": {
+        "ops": frame(
+            f"{TIMES} cpu_start_ns cpu_end_ns problem",
+            *(
+                (50, 58, 30, 62, "item"),
+                (10, 30, 5, 15, "layout"),
+                (20, 35, 15, 30, ""),
+                (70, 95, 62, 70, ""),
+            ),
+        ),
+        "waits": frame(TIMES, (40, 60)),
+    },
+}
+FIRST, SECOND = (f"part(*map(array, ([1.0], keys, values, table)), {ends})" for ends in ("0, 2", "2, 3"))
+ROW = "(table.to_dict('records')[%d])"
+# Calls that texts abridge.
+CALLS = {
+    "busy_intervals": "busy_intervals(ops, (0, 100))",
+    "gpu_idle_share": "gpu_idle_share(ops, (0, 100))",
+    "longest_gaps(…, count=2)": "longest_gaps(ops, (0, 100), 2)",
+    **{name: f"{name}(kernels)" for name in ("time_at_least", "average_concurrency", "overlapping_streams")},
+    "achieved_gb_per_s": "achieved_gb_per_s(copies)",
+    "hidden_copy_share": "hidden_copy_share(ops)",
+    "evidence of K1": f"evidence{ROW % 0}",
+    "uses of K1": f"uses{ROW % 0}",
+    "next_step of K3": f"next_step{ROW % 2}",
+    "folded": "folded(samples, frames)",
+    "times": "times(samples, frames)",
+    "busy_threads": "busy_threads(running, window)",
+    "cause": "cause(samples, frames, running, window, own)",
+    "part([1.0], …, 0, 2)": FIRST,
+    "part([1.0], …, 2, 3)": SECOND,
+    "join of both": f"join([{FIRST}, {SECOND}])",
+    "scaling": "scaling({1: 80.0, 2: 50.0, 4: 40.0}, 'strong')",
+    "drops_at with least 0.75": "drops_at({1: 80.0, 2: 50.0, 4: 40.0}, 'strong', 0.75)",
+    "x = 1/2, 3/4 and y = 1/1.6 - 1/2, 1/2 - 1/4: serial_share": "serial_share({1: 80.0, 2: 50.0, 4: 40.0})",
+}
+OF_ARRAYS = ("compute-ex12a", "compute-ex13a")
+ELSEWHERE = {"compute-ex07a": "test_compute_roofs", "advanced-ex03a": "files, below"}
+ASKED = [
+    short
+    for short in CODE
+    if short not in ELSEWHERE
+    and any(is_call(CALLS.get(asked, asked)) for asked, _ in examples(text_of(short)))
+]
+
+
+def check(short: str, **given: Any) -> int:
+    """How many calls of a part's text there are, all of which give what it says."""
+    lines = text_of(short)
+    names = names_of(solution(short), short) | named(lines) | {"array": np.array, "inf": math.inf} | given
+    calls = [(CALLS.get(asked, asked), wanted) for asked, wanted in examples(lines)]
+    for call, wanted in calls:
+        if short in OF_ARRAYS:
+            call = re.sub(r"\[\[.*?\]\]|\[[^][]*\]", r"array(\g<0>)", call)
+        if is_call(call):
+            assert alike(eval(call, dict(names)), wanted), (call, wanted)
+    return len(calls)
+
+
+@pytest.mark.parametrize("short", ASKED)
+def test_the_solution_gives_what_the_text_says(short: str) -> None:
+    with importable(str(ROOT / "solutions" / part(short)[0].folder)):  # of part a
+        check(short, **GIVEN.get(short, {}))
+
+
+def test_examples_are_found_wherever_they_stand() -> None:
+    assert len(ASKED) >= 40 and GIVEN.keys() <= {*ASKED}
+    text = ["    name  count     f(1)  ->  {1: 2,", "    a         3                2: 3}"]
+    found = [*examples([*text, "    g(", "  2)", "   -> 0.3 (of 1)"])]
+    assert found == [("f(1)", {1: 2, 2: 3}), ("g(   2)", 0.3)]
+    assert not alike([1.0], [1.001]) and not alike((1,), [1]) and not alike({1: 2}, {2: 2})
+    assert table_in("nsys-ex02a")[0] == {"start_ns": 10, "end_ns": 40, "stream": 7}
+
+
+def test_of_files(tmp_path: Path) -> None:
     kernels = tmp_path / "loop_cuda_gpu_kern_sum.csv"
     kernels.write_text('Time (%),Total Time (us),Name\n75.0,1.5,"gemm<float, 4>(int)"\n25.0,0.5,scale(int)\n')
     calls = "Total Time (ns),Num Calls,Name\n700,2,cudaStreamSynchronize\n300,9,cudaLaunchKernel\n"
     (tmp_path / "loop_cuda_api_sum.csv").write_text(calls)
-    assert s["split_name"]("loop_cuda_gpu_kern_sum.csv") == ("loop", "cuda_gpu_kern_sum")
-    assert s["split_name"]("README.md") is None
-    assert s["times_ns"](kernels) == {"gemm<float, 4>(int)": 1500.0, "scale(int)": 500.0}
-    assert s["where_time_goes"](tmp_path) == {"loop": {"kernels": 2000.0, "copies": None, "waits": 700.0}}
-    assert s["top_kernels"](tmp_path, 1) == [("gemm<float, 4>(int)", 1500.0, 1)]
+    assert check("advanced-ex03a", folder=tmp_path) == 5
+
+
+def test_what_texts_tell_in_words() -> None:
+    ring = names_of(solution("compute-ex09a"))
+    column = [(row, 2) for row in range(8)]
+    assert (ring["turns"](column, False), ring["turns"](column, True)) == (8, 1)
+    assert sorted(ring["address"](1, chunk) for chunk in range(8)) == list(range(128, 256, 16))
+    tile = [[1.0, 2.0], [3.0, 4.0]]
+    block_tile = names_of(solution("compute-ex08a"))
+    assert block_tile["multiply"]([[10.0]], tile, tile, 1, 0) == [[10.0 + 3 * 1 + 4 * 3]]
+    assert names_of(solution("advanced-ex02a"))["taken"]([10, 10, 30, 10, 10], 8, 2, 1) == [
+        10,
+        18,
+        40,
+        48,
+        56,
+    ]
+    calls, gaps = pd.DataFrame(table_in("advanced-ex06a")), frame(f"{TIMES} device", (100, 600, 0))
+    found = names_of(solution("advanced-ex06a"))["waits"](calls, gaps, (0, 1000))
+    assert found == [(7, 7, "lock", 100), (7, 7, "read", 200)]
+    cause, given = names_of(solution("pytorch-ex03b"))["cause"], GIVEN["pytorch-ex03b"]
+    assert cause(given["ops"], given["collectives"], 1, 90) is None
+    assert cause(given["ops"].iloc[:0], given["collectives"], 1, 0) is None
 
 
 def asked(short: str, export: Path, *columns: str) -> list[list[object]]:
@@ -211,115 +415,6 @@ def test_advanced_ex04d(tmp_path: Path) -> None:
     assert asked("advanced-ex04d", export, "device", "busy_ns", "idle_ns") == [[0, 50, 50]]
 
 
-def test_advanced_ex05a() -> None:
-    s = names_of(solution("advanced-ex05a"))
-    main, work = ("main", "a.py"), ("work", "a.py")
-    stacks = {1: [main, work], 2: [main, work, work], 3: [main]}
-    samples = pd.DataFrame({"sample": [1, 2, 3], "thread_state": ["running", "running", "blocking wait"]})
-    frames = pd.DataFrame(
-        [
-            (number, depth, *frame)
-            for number, stack in stacks.items()
-            for depth, frame in enumerate(stack[::-1])
-        ],
-        columns=["sample", "depth", "function", "file"],
-    )
-    assert s["folded"](samples, frames) == {
-        "main (a.py);work (a.py)": 1,
-        "main (a.py);work (a.py);work (a.py)": 1,
-    }
-    assert s["times"](samples, frames) == {"main (a.py)": (0, 2), "work (a.py)": (2, 2)}
-    assert s["interval"](2, 8) == pytest.approx((0.0715, 0.5907), abs=1e-4)
-
-
-def test_advanced_ex05b(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "solutions/advanced/ex05_cpu_sampling"))  # it imports part a
-    s = names_of(solution("advanced-ex05b"), "advanced-ex05b")
-    running = pd.DataFrame(
-        [(7, 7, -20, 90), (7, 8, 10, 30), (9, 8, 95, 300)], columns=["pid", "tid", "start_ns", "end_ns"]
-    )
-    samples = pd.DataFrame(
-        [(1, 20, 7, 7, "running"), (2, 40, 7, 7, "running")],
-        columns=["sample", "start_ns", "pid", "tid", "thread_state"],
-    )
-    frames = pd.DataFrame(
-        [(1, 0, "loads", "json.py"), (1, 1, "decode", "app/d.py"), (1, 2, "main", "app/m.py")]
-        + [(2, 0, "main", "app/m.py")],
-        columns=["sample", "depth", "function", "file"],
-    )
-    assert s["busy_threads"](running, (0, 100)) == [(7, 7)]
-    assert s["cause"](samples, frames, running, (0, 100), "app/") == {
-        "function": "decode (app/d.py)",
-        "share": 0.5,
-        "low": pytest.approx(0.0945, abs=1e-4),
-        "high": pytest.approx(0.9055, abs=1e-4),
-        "speedup": 2.0,
-    }
-
-
-def test_advanced_ex06a() -> None:
-    s = names_of(solution("advanced-ex06a"), "advanced-ex06a")
-    calls = os_calls(
-        [
-            (0, 300, 7, 7, "fread", "read"),
-            (50, 250, 7, 7, "read", "read"),
-            (500, 900, 7, 7, "flock", "lock"),
-            (-900, 1200, 7, 8, "sem_wait", "lock"),
-        ]
-    )
-    assert s["waits"](calls, one_gap(100, 600), (0, 1000)) == [(7, 7, "lock", 100), (7, 7, "read", 200)]
-
-
-def test_advanced_ex06b() -> None:
-    s = names_of(solution("advanced-ex06b"), "advanced-ex06b")
-    calls = os_calls(
-        [
-            (90, 510, 1, 1, "sem_wait", "lock"),
-            (100, 110, 7, 7, "open64", "file"),
-            (110, 410, 7, 7, "flock", "lock"),
-            (410, 480, 7, 7, "fsync", "sync"),
-            (100, 120, 8, 8, "open64", "file"),
-            (120, 400, 8, 8, "fsync", "sync"),
-            (420, 500, 8, 8, "flock", "lock"),
-        ]
-    )
-    found = s["cause"](calls, one_gap(100, 500), (0, 1000))
-    assert found == {"call": "flock", "share": pytest.approx(0.475), "behind": "fsync"}
-
-
-def os_calls(rows: list[tuple[int, int, int, int, str, str]]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=["start_ns", "end_ns", "pid", "tid", "name", "call_class"])
-
-
-def one_gap(start: int, end: int) -> pd.DataFrame:
-    return pd.DataFrame({"start_ns": [start], "end_ns": [end], "device": [0]})
-
-
-def test_advanced_ex07a() -> None:
-    s = names_of(solution("advanced-ex07a"), "advanced-ex07a")
-    quiet = [10.1, 9.9, 10.0, 10.2, 9.8, 10.0, 10.1]
-    again = [10.0, 10.2, 9.9, 10.1, 10.0, 9.8, 10.1]
-    longer = [12.1, 11.9, 12.0, 12.2, 11.8, 12.0, 12.1]
-    assert s["verdict"](quiet, longer, 0.05) == "slower"
-    assert s["verdict"](longer, quiet, 0.05) == "faster"
-    assert s["verdict"](quiet, again, 0.05) == "no change"
-    assert s["verdict"](quiet, longer[:3], 0.05) == "too few"
-
-
-def test_advanced_ex07b() -> None:
-    s = names_of(solution("advanced-ex07b"), "advanced-ex07b")
-    rows = [
-        (100, 71, "step 0"),
-        (110, 71, "forward"),
-        (300, 71, "step 1"),
-        (150, 72, "step 0"),
-        (390, 72, "step 1"),
-        (640, 72, "step 2"),
-    ]
-    ranges = table([{"start_ns": a, "pid": p, "tid": p, "name": n} for a, p, n in rows], "nvtx")
-    assert s["periods"](ranges) == [200.0, 240.0, 250.0]
-
-
 def test_advanced_ex08a(tmp_path: Path) -> None:
     s = names_of(solution("advanced-ex08a"), "advanced-ex08a")
     export = e.make_export(
@@ -331,27 +426,6 @@ def test_advanced_ex08a(tmp_path: Path) -> None:
     assert s["say"](export) == {"status": "found", "share": 0.25, "gain": 0.25, "evidence": [200, 120]}
 
 
-def test_scaling_ex01a() -> None:
-    s = names_of(solution("scaling-ex01a"))
-    assert s["first_steady"]([90.0, 50.0, 31.0, 30.0, 30.0, 29.0], 0.1) == 2
-    one = {"gpus": 1, "batch": 32, "precision": "bf16"}
-    assert s["unfair"](one, one | {"gpus": 2, "batch": 16}, "strong") == []
-    assert s["unfair"](one, one | {"gpus": 2, "precision": "fp32"}, "strong") == ["batch", "precision"]
-
-
-def test_scaling_ex02a() -> None:
-    s = names_of(solution("scaling-ex02a"))
-    times = {1: 80.0, 2: 50.0, 4: 40.0}
-    assert s["scaling"](times, "strong") == {1: (1.0, 1.0), 2: (1.6, 0.8), 4: (2.0, 0.5)}
-    assert s["drops_at"](times, "strong", 0.75) == 4
-    assert s["serial_share"](times) == pytest.approx(0.3077, abs=1e-4)
-
-
-def test_scaling_ex03a() -> None:
-    s = names_of(solution("scaling-ex03a"))
-    assert s["best_bucket"]([100.0, 50.0], 100.0, 10.0, 100.0, 100.0) == pytest.approx((50.0, 0.6))
-
-
 def test_the_rule_can_be_used_by_the_command(tmp_path: Path) -> None:
     exercise, found = part("advanced-ex08a")
     export = e.make_export(tmp_path / "a.sqlite", memcpys=[e.memcpy(0, 200)], kernels=[e.kernel(150, 900)])
@@ -359,102 +433,3 @@ def test_the_rule_can_be_used_by_the_command(tmp_path: Path) -> None:
     file = ROOT / "solutions" / exercise.path(found)
     run(export, fmt="json", only=["exposed-copies"], rule_files=[file], window="0ms..", output=output)
     assert json.loads(output.getvalue())["verdicts"][0]["status"] == "found"
-
-
-def test_compute_ex08a() -> None:
-    s = names_of(solution("compute-ex08a"))
-    assert s["copied"](1, 4, 3, 2) == [(0, 1), (2, 1)]
-    assert s["square"](3, 4, 2, 2) == (2, 2)
-    assert s["loads"](2, 2, 2, 2, 1) == [("A", 2, 0), ("A", 3, 0), ("B", 0, 2), ("B", 0, 3)]
-    assert s["words"](2, 2, 1) == 1.0
-    assert s["best"]([(8, 8), (2, 2)], 60, 20, 1) == (2, 2)
-    tile = [[1.0, 2.0], [3.0, 4.0]]
-    assert s["multiply"]([[10.0]], tile, tile, 1, 0) == [[10.0 + 3 * 1 + 4 * 3]]
-
-
-def test_compute_ex09a() -> None:
-    s = names_of(solution("compute-ex09a"))
-    assert s["turn"](5, 4) == (1, 1, 0)
-    assert s["schedule"](3, 1, 10, 50, 20) == [(0, 50, 70), (70, 120, 140), (140, 190, 210)]
-    assert s["schedule"](3, 2, 10, 50, 20) == [(0, 50, 70), (10, 60, 90), (70, 120, 140)]
-    assert s["enough"](3, 10, 50, 20) == 3
-    column = [(row, 2) for row in range(8)]
-    assert (s["turns"](column, False), s["turns"](column, True)) == (8, 1)
-    assert sorted(s["address"](1, chunk) for chunk in range(8)) == list(range(128, 256, 16))
-
-
-def test_compute_ex10a() -> None:
-    s = names_of(solution("compute-ex10a"))
-    first = s["add"]((-float("inf"), 0.0, [0.0]), [0.0, 1.0], [[1.0], [2.0]])
-    assert first[0] == 1.0 and first[1] == pytest.approx(1.3679, abs=1e-4)
-    assert first[2] == pytest.approx([2.3679], abs=1e-4)
-    second = s["add"](first, [2.0], [[3.0]])
-    assert (second[0], second[1], second[2][0]) == pytest.approx((2.0, 1.5032, 3.8711), abs=1e-4)
-    lazy = s["add_lazily"](first, [2.0], [[3.0]], 2.0)
-    assert (lazy[0], lazy[1], lazy[2][0]) == pytest.approx((1.0, 4.0862, 10.5227), abs=1e-4)
-    assert s["finish"](second) == pytest.approx([2.5752], abs=1e-4)
-    assert s["finish"](lazy) == pytest.approx([2.5752], abs=1e-4)
-
-
-def test_compute_ex10b() -> None:
-    s = names_of(solution("compute-ex10b"))
-    assert s["softmax"]([1000.0, 1000.0]) == [0.5, 0.5]
-    assert s["log_sum_exp"]([1000.0, 1000.0]) == pytest.approx(1000.6931, abs=1e-4)
-    assert s["cross_entropy"]([0.0, 1000.0], 0) == 1000.0
-    assert s["in_half"]([60000.0, 60000.0]) == [0.5, 0.5]
-
-
-def test_compute_ex12a() -> None:
-    s = names_of(solution("compute-ex12a"))
-    row = np.array([[448.0, -896.0, 0.0]])
-    assert s["scales"](row, 2).tolist() == [[2.0, 1.0]]
-    assert s["narrowed"](row, np.array([[2.0, 1.0]]), 2).tolist() == [[224.0, -448.0, 0.0]]
-    numbers = [[1.0, 2.0, 3.0]], [[1.0, 1.0, 1.0]], [[2.0, 10.0]], [[1.0, 0.5]]
-    assert s["product"](*map(np.array, numbers), 2).tolist() == [[21.0]]
-
-
-def test_serving_ex35a() -> None:
-    s = names_of(solution("serving-ex35a"))
-    keys, values = [[[2.0], [9.0]], [[0.0], [1.0]]], [[[30.0], [99.0]], [[10.0], [20.0]]]
-    pool = (np.array([1.0]), np.array(keys), np.array(values), np.array([1, 0]))
-    parts = [s["part"](*pool, 0, 2), s["part"](*pool, 2, 3)]
-    assert parts[0][:2] == pytest.approx((1.0, 1.3679), abs=1e-4)
-    assert parts[0][2] == pytest.approx([23.6788], abs=1e-4)
-    assert parts[1] == (2.0, 1.0, [30.0])
-    assert s["join"](parts) == pytest.approx([25.7521], abs=1e-4)
-
-
-def test_compute_ex11a() -> None:
-    s = names_of(solution("compute-ex11a"))
-    columns = ["kernel", "duration_ns", "blocks", "sms", "matrix_loads"]
-    columns += ["shared_turns", "local_requests", "tensor_pct"]
-    rows = [
-        ("K1", 1000, 264, 132, 100, 800, 0, 20.0),
-        ("K2", 4000, 33, 132, 100, 400, 0, 50.0),
-        ("K3", 2000, 264, 132, 100, 400, 10, 45.0),
-    ]
-    table = pd.DataFrame(rows, columns=columns)
-    wanted = {"idle multiprocessors": 0.0, "bank conflicts": 0.5, "spills": 0.0}
-    assert s["evidence"](table.to_dict("records")[0]) == wanted
-    found = s["diagnosis"](table)
-    causes = ["bank conflicts", "idle multiprocessors", "no overlap"]
-    assert [cause for cause, _ in found.values()] == causes
-    assert [share for _, share in found.values()] == pytest.approx([0.5, 0.75, 0.55])
-    assert s["first"](table) == "K2"
-
-
-def test_compute_ex08b() -> None:
-    s = names_of(solution("compute-ex08b"))
-    columns = ["kernel", "duration_ns", "multiply_adds", "shared_loads", "shared_turns"]
-    columns += ["wait_memory", "wait_barrier"]
-    rows = [
-        ("K1", 9000, 1600, 1600, 2000, 3.0, 1.0),
-        ("K2", 2000, 1600, 100, 350, 0.1, 0.2),
-        ("K3", 4000, 1600, 100, 600, 1.5, 0.5),
-        ("K4", 8000, 1600, 3200, 4000, 2.0, 0.5),
-    ]
-    table = pd.DataFrame(rows, columns=columns)
-    launches = table.to_dict("records")
-    assert s["uses"](launches[0]) == (1.0, 1.25)
-    assert s["next_step"](launches[2]) == "fewer turns"
-    assert s["climb"](table) == ["K1", "K4", "K3", "K2"]
