@@ -9,7 +9,6 @@ import pytest
 from labcode import store
 from labcode.errors import InputError, LabError
 from labcode.reports.nsys.report import open_report
-from labcode.verbs import timeline as timeline_export
 from labcode.verbs.timeline import choose_window, write_timeline
 from tests.support.exports import call, domain, kernel, make_export, push_pop
 
@@ -65,29 +64,9 @@ def test_without_events_there_is_no_file(tmp_path, suffix):
     assert [path.name for path in tmp_path.iterdir()] == ["empty.sqlite"]
 
 
-def test_a_folder_that_is_not_there(capture, tmp_path):
-    with pytest.raises(LabError, match=r"there is no folder .*nowhere; create it first"):
-        write_timeline(capture, tmp_path / "nowhere" / "x.svg")
-
-
 def test_a_capture_that_is_not_there(tmp_path):
     with pytest.raises(InputError, match=r"missing\.sqlite"):
         write_timeline(tmp_path / "missing.sqlite", tmp_path / "x.svg")
-
-
-def test_a_failure_leaves_the_old_file_and_no_other(capture, tmp_path, monkeypatch):
-    target = tmp_path / "x.json"
-    target.write_text("old", encoding="utf-8")
-
-    def failing(report, output, *, window):
-        output.write("half of it" * 10_000)
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(timeline_export, "write_chrome_trace", failing)
-    with pytest.raises(OSError, match="No space left"):
-        write_timeline(capture, target)
-    assert target.read_text(encoding="utf-8") == "old"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.sqlite", "x.json"]
 
 
 @pytest.mark.parametrize(

@@ -369,38 +369,30 @@ def _straggler(axes: Axes) -> None:
     _note(axes, 0.88, "rank 2 is late; the others wait in their kernels")
 
 
+def _two_gpus(axes: Axes, *rows: tuple[str, str], exchanged: str, often: str) -> None:
+    """Two GPUs with their part of the batch and of the model, and what they exchange."""
+    for k, (batch, model) in enumerate(rows):
+        edge = 2.0 if len(batch) > len(model) else 1.9
+        pieces = (0.8, edge, batch, "h2d"), (edge + 0.05, 3.5, model, "kernel")
+        _row(axes, 0.16 + 0.5 * k, f"GPU {k}", *pieces)
+    arrow(axes, (2.77, 0.28), (2.77, 0.54))
+    arrow(axes, (2.77, 0.54), (2.77, 0.28))
+    text(axes, 2.68, 0.41, exchanged, align="right", muted=True)
+    _note(axes, 0.87, often)
+
+
 @_shows("data parallelism", height=0.98)
 def _data_parallelism(axes: Axes) -> None:
     """Two GPUs, each with the whole model and half of the batch; they sum their gradients."""
-    for k, half in enumerate(("first", "second")):
-        _row(
-            axes,
-            0.16 + 0.5 * k,
-            f"GPU {k}",
-            (0.8, 2.0, f"{half} half of batch", "h2d"),
-            (2.05, 3.5, "whole model", "kernel"),
-        )
-    arrow(axes, (2.77, 0.28), (2.77, 0.54))
-    arrow(axes, (2.77, 0.54), (2.77, 0.28))
-    text(axes, 2.68, 0.41, "sum of gradients", align="right", muted=True)
-    _note(axes, 0.87, "once per step")
+    rows = [(f"{half} half of batch", "whole model") for half in ("first", "second")]
+    _two_gpus(axes, *rows, exchanged="sum of gradients", often="once per step")
 
 
 @_shows("tensor parallelism", height=0.98)
 def _tensor_parallelism(axes: Axes) -> None:
     """Two GPUs, each with the same batch and half of every matrix; they exchange activations."""
-    for k, half in enumerate(("left", "right")):
-        _row(
-            axes,
-            0.16 + 0.5 * k,
-            f"GPU {k}",
-            (0.8, 1.9, "whole batch", "h2d"),
-            (1.95, 3.5, f"{half} half of a matrix", "kernel"),
-        )
-    arrow(axes, (2.77, 0.28), (2.77, 0.54))
-    arrow(axes, (2.77, 0.54), (2.77, 0.28))
-    text(axes, 2.68, 0.41, "activations", align="right", muted=True)
-    _note(axes, 0.87, "in every layer")
+    rows = [("whole batch", f"{half} half of a matrix") for half in ("left", "right")]
+    _two_gpus(axes, *rows, exchanged="activations", often="in every layer")
 
 
 @_shows("FSDP", "ZeRO", height=0.98)
