@@ -76,6 +76,7 @@ _COMMON = _words(
     "work python torch home node none null true false default worker jovyan shared public local build cuda "
     "main train model nobody daemon project projects unknown guest space temp runs code"
 )
+_STATING = re.compile(r"[=/\\]|[\"'] ?:")  # one of which is in what the next one finds
 _STATED = re.compile(
     rf"(?<![A-Za-z0-9_])(?:(?:{_STATES}|HOST)(?:{_QUOTE} ?: ?|=)(?:{_QUOTE})?"
     r"|\\{0,4}/(?:home|Users)\\{0,4}/|\\Users\\{1,4})(?P<name>[A-Za-z][\w.\-]{1,62}[A-Za-z0-9])"
@@ -309,6 +310,19 @@ def reduce_file(text: str, root: Path | None = None, names: Names = ()) -> str:
     return reduce(parts[-1], names)
 
 
+def harmless_in_sql(column: str, names: Names = ()) -> str:
+    """In SQL, whether `reduce` leaves a column's text as it is: it has no mark of a rule, none of ``names``.
+
+    Of texts in other letters than ASCII's, and with zeros, it says no.
+    """
+    marks = "".join(
+        sorted(filter(_MARKS.match, map(chr, range(128))), key=lambda mark: (mark in "^-") - (mark == "]"))
+    )
+    asked = [f"{column} NOT GLOB '*[{marks}]*'", f"length(CAST({column} AS BLOB)) = length({column})"]
+    words = (name.lower().replace("'", "''") for name in names)
+    return " AND ".join((*asked, *(f"NOT instr(lower({column}), '{word}')" for word in words)))
+
+
 def reduce_record(value: Any, names: Names = ()) -> Any:
     """`reduce` for every text of a JSON value; a value is read with its key, as in ``"HOME": "…"``."""
     if isinstance(value, str):
@@ -362,8 +376,12 @@ def find(texts: Iterable[str], names: Names = (), *, rules: tuple[Rule, ...] = (
     """
     found: dict[str, dict[str, None]] = {}
     for chunk in _chunks(texts):
+        block = "\n".join(chunk)
         for rule in rules or _rules(names):
-            for match in rule.pattern.finditer("\n".join(filter(rule.marks.search, chunk))):
+            if not rule.marks.search(block):
+                continue
+            marked = "\n".join(filter(rule.marks.search, chunk)) if rule.marks.pattern else block
+            for match in rule.pattern.finditer(marked.replace("\0", "")):
                 if rule.neutral(match) is not None:
                     found.setdefault(rule.what, {})[match.group()[:60]] = None
     return [
@@ -379,14 +397,14 @@ def review(texts: Iterable[str]) -> list[str]:
 
 
 def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Distinct texts, as many at once as are searched fastest when joined."""
+    """Distinct texts as they are, zeros and all, as many at once as are searched fastest when joined."""
     seen: set[str] = set()
     held: list[str] = []
     size = 0
     for text in texts:
         if text not in seen:
             seen.add(text)
-            held.append(text.replace("\0", ""))
+            held.append(text)
             size += len(text)
             if size > _CHUNK:
                 yield held
@@ -396,7 +414,8 @@ def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
 
 def stated_names(texts: Iterable[str]) -> Names:
     """The names of hosts and users that texts state, as in ``USER=``, ``"host_name":``, ``/home/…``."""
-    return _telling(m["name"] for chunk in _chunks(texts) for m in _STATED.finditer("\n".join(chunk)))
+    blocks = ("\n".join(chunk).replace("\0", "") for chunk in _chunks(texts))
+    return _telling(m["name"] for block in filter(_STATING.search, blocks) for m in _STATED.finditer(block))
 
 
 def machine_names() -> Names:

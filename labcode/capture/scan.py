@@ -5,10 +5,11 @@ import json
 import lzma
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -120,27 +121,56 @@ def ncu_texts(data: bytes) -> Iterator[str]:
                 yield from privacy.texts_of_bytes(leaf)
 
 
-def sqlite_texts(path: Path) -> Iterator[str]:
-    """Every text in an export: values (also of other types than their columns), declarations, stray bytes."""
+def sqlite_texts(path: Path, marked: Mapping[str, Sequence[str]] | None = None) -> Iterator[str]:
+    """Every text in an export: values (also of other types than their columns), declarations, stray bytes.
+
+    With ``marked``, the `columns_of_texts` of its tables, only those values that have a mark of a rule.
+    """
     with closing(open_export(path)) as db:
-        db.text_factory = lambda data: data.decode(errors="replace")
+        db.text_factory = _decoded
         yield from (sql for (sql,) in db.execute("SELECT sql FROM sqlite_master") if sql)
         for table in table_names(db):
-            have = columns(db, table)
-            of = {column: f"typeof(\"{column}\") IN ('text', 'blob')" for column in have}
-            held = db.execute(f'SELECT {", ".join(f"max({one})" for one in of.values())} FROM "{table}"')
-            some = held.fetchone()  # one reading tells which columns hold any
-            for column, of_text in (pair for pair, any_ in zip(of.items(), some, strict=True) if any_):
+            for column in columns_of_texts(db, table) if marked is None else marked[table]:
                 which = "" if table == "StringIds" else "DISTINCT"  # whose texts are distinct
-                for (value,) in db.execute(f'SELECT {which} "{column}" FROM "{table}" WHERE {of_text}'):
-                    yield from [value] if isinstance(value, str) else privacy.texts_of_bytes(value)
-            if {"name", "value"} <= set(have):
+                of = quoted(column)
+                values = f'SELECT {which} {of} FROM "{table}" WHERE typeof({of}) = '
+                these = "'text'" if marked is None else f"'text' AND NOT ({privacy.harmless_in_sql(of)})"
+                try:
+                    db.text_factory = str
+                    yield from chain.from_iterable(db.execute(f"{values}{these}"))
+                except sqlite3.OperationalError:  # not all is UTF-8: from the beginning, at half the speed
+                    db.text_factory = _decoded
+                    yield from chain.from_iterable(db.execute(f"{values}{these}"))
+                db.text_factory = _decoded
+                for (value,) in db.execute(f"{values}'blob'"):
+                    yield from privacy.texts_of_bytes(value)
+            if {"name", "value"} <= set(columns(db, table)):
                 yield from (f'"{n}": "{v}"' for n, v in db.execute(f'SELECT name, value FROM "{table}"'))
         (pages,), (size,) = (db.execute(f"PRAGMA {fact}").fetchone() for fact in ("page_count", "page_size"))
         deleted = db.execute("PRAGMA freelist_count").fetchone()[0]
     with path.open("rb") as handle:
         handle.seek(0 if deleted else pages * size)
         yield from privacy.texts_of_bytes(handle.read())
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode(errors="replace")
+
+
+def columns_of_texts(db: sqlite3.Connection, table: str) -> list[str]:
+    """The columns of a table that hold a text or a blob, whatever they are declared to hold."""
+    have = columns(db, table)
+    texts = [f"+{quoted(column)} >= '' COLLATE BINARY" for column in have]  # all numbers come before these
+    whens = " ".join(f"WHEN {one} THEN 1" for one in texts)  # most tables hold none, as one reading tells
+    if not db.execute(f'SELECT 1 FROM "{table}" WHERE CASE {whens} END LIMIT 1').fetchone():
+        return []
+    held = db.execute(f'SELECT {", ".join(f"max({one})" for one in texts)} FROM "{table}"').fetchone()
+    return [column for column, any_ in zip(have, held, strict=True) if any_]
+
+
+def quoted(column: str) -> str:
+    """A column's name in SQL."""
+    return '"' + column.replace('"', '""') + '"'
 
 
 def check_export(path: Path) -> None:

@@ -5,16 +5,17 @@ import lzma
 import re
 import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from labcode import columnar
 from labcode.capture import privacy, scan, trim
 from labcode.capture.privacy import FIRST_PID, Names
-from labcode.capture.scan import check_export, open_export
+from labcode.capture.scan import check_export, open_export, quoted
 from labcode.capture.trim import columns, table_names
 from labcode.database import address
 from labcode.errors import InputError
@@ -72,25 +73,24 @@ def scrub_export(src: Path, dst: Path, also: Names = ()) -> ScrubReport:
         kept = [name for name in names if trim.is_kept(name)]
         declared = dict(source.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
         pids = _captured_pids(source, kept)
-        texts = scan.sqlite_texts(src)
-        words = (*also, *privacy.machine_names(), *privacy.stated_names(texts))
-        wanted: set[int] = set()
+        held = {name: scan.columns_of_texts(source, name) for name in names}
+        stated = privacy.stated_names(scan.sqlite_texts(src, held))
+        words = (*also, *privacy.machine_names(), *stated)
+        _define(target, pids, root, words)
+        numbers = _number(target, kept)
         for name in kept:
-            _copy(source, target, name, pids, root, words)
-        numbers = _renumber(target, kept)
+            _copy(target, name, held[name], words)
         _forget_addresses(target)
+        target.execute("CREATE TEMP TABLE wanted (id INTEGER PRIMARY KEY)")
         for name in kept:
             if name != "StringIds":
-                wanted |= _referenced(target, name, declared[name])
+                _want(target, name, declared[name])
         before = source.execute("SELECT count(*) FROM StringIds").fetchone()[0]
-        target.execute("CREATE TEMP TABLE wanted (id INTEGER PRIMARY KEY)")
-        target.executemany("INSERT INTO wanted VALUES (?)", ((i,) for i in wanted))
         target.execute("DELETE FROM StringIds WHERE id NOT IN (SELECT id FROM wanted)")
         target.commit()
         target.execute("DETACH raw")
         target.execute("VACUUM")
         after = target.execute("SELECT count(*) FROM StringIds").fetchone()[0]
-    check_export(dst)
     dropped = tuple(name for name in names if name not in kept)
     renamed = tuple(sorted(numbers[pid] for pid in pids if pid in numbers))
     return ScrubReport(tuple(kept), dropped, renamed, after, before, dst.stat().st_size, words)
@@ -186,91 +186,105 @@ def _captured_pids(db: sqlite3.Connection, kept: Iterable[str]) -> set[int]:
     return found
 
 
-def _copy(
-    source: sqlite3.Connection,
-    target: sqlite3.Connection,
-    name: str,
-    pids: set[int],
-    root: Path,
-    words: Names,
-) -> None:
-    info = [row for row in source.execute(f'PRAGMA table_xinfo("{name}")') if not row[6]]  # none is computed
-    target.execute(_declaration(name, info))
-    names = [row[1] for row in info]
-    private = {names.index(c) for c in trim.PRIVATE_COLUMNS.get(name, ()) if c in names}
-    owner = next((names.index(c) for c in ("globalPid", "globalTid") if c in names), None)
-    payload = names.index("jsonText") if name == "NVTX_EVENTS" and "jsonText" in names else None
-
-    def reduced(text: str) -> str:
-        return privacy.reduce_file(text, root, words) if name == "StringIds" else privacy.reduce(text, words)
+def _define(db: sqlite3.Connection, pids: set[int], root: Path, words: Names) -> None:
+    """The functions that copying calls in SQL."""
 
     def of_stacks(text: str) -> str | None:
-        return reduced(text) if trim.KEPT_PAYLOAD.match(text) else None
+        return privacy.reduce(text, words) if trim.KEPT_PAYLOAD.match(text) else None
 
-    target.create_function("reduced", 1, reduced, deterministic=True)
-    target.create_function("of_stacks", 1, of_stacks, deterministic=True)
-    target.create_function("belongs", 1, lambda value: _belongs(value, pids), deterministic=True)
-    target.create_function("is_fact", 1, lambda key: bool(trim.EXPORT_FACTS.fullmatch(str(key))))
+    functions: dict[str, Callable[[Any], Any]] = {
+        "reduced": lambda text: privacy.reduce(text, words),
+        "reduced_file": lambda text: privacy.reduce_file(text, root, words),
+        "of_stacks": of_stacks,
+        "belongs": lambda value: _belongs(value, pids),
+        "is_fact": lambda key: bool(trim.EXPORT_FACTS.fullmatch(str(key))),
+    }
+    for name, function in functions.items():
+        db.create_function(name, 1, function, deterministic=True)
+
+
+def _copy(db: sqlite3.Connection, name: str, held: Sequence[str], words: Names) -> None:
+    """Copy a table of the old export (``raw``), in neutral words and numbers; ``held`` hold texts."""
+    info = _stored(db, name)
+    db.execute(_declaration(name, info))
+    names = [row[1] for row in info]
+    numbered = _numbered(db, name)
     taken = []
-    for index, column in enumerate(map(_quoted, names)):
-        blank = _blank(info[index])
-        kept = f"coalesce(of_stacks({column}), {blank})" if index == payload else f"reduced({column})"
-        clean = f"CASE typeof({column}) WHEN 'text' THEN {kept} WHEN 'blob' THEN {blank} ELSE {column} END"
-        taken.append(blank if index in private else clean)
-    where = "1"
-    if name in _PROCESS_TABLES and owner is not None:
-        where = f"belongs({_quoted(names[owner])})"
-    elif name in trim.METADATA:
-        where = f"is_fact({_quoted(names[0])})"
-    target.execute(f'INSERT INTO "{name}" SELECT {", ".join(taken)} FROM raw."{name}" WHERE {where}')
-    if name in trim.METADATA and len(names) > 1:
-        key, value = map(_quoted, names[:2])
-        target.execute(
-            f"UPDATE \"{name}\" SET {value} = substr({value}, 1, 10) WHERE {key} = 'EXPORT_TIME_UTC'"
-        )
-
-
-def _renumber(db: sqlite3.Connection, kept: Sequence[str]) -> dict[int, int]:
-    """Number processes and threads anew, in their order, in all tables; returns new numbers by old ones."""
-    places = [
-        (t, c) for t in kept for c in columns(db, t) if c in _PID_COLUMNS or c.lower().endswith(_SERIALIZED)
-    ]
-    found: set[int] = set()
-    for table, column in places:
-        for (value,) in db.execute(
-            f'SELECT DISTINCT "{column}" FROM "{table}" WHERE typeof("{column}") = \'integer\''
-        ):
-            found |= (
-                {value}
-                if column in _PID_COLUMNS
-                else {value >> 24 & _ID, value & _ID}
-                if value > 0
-                else set()
+    for index, column in enumerate(names):
+        value, blank = quoted(column), _blank(info[index])
+        if column in trim.PRIVATE_COLUMNS.get(name, ()):
+            taken.append(blank)
+        elif column in numbered:  # whatever is no number there would not be numbered
+            new = f"(SELECT new FROM {numbered[column]} WHERE old = {value})"
+            taken.append(f"CASE typeof({value}) WHEN 'integer' THEN {new} ELSE {blank} END")
+        elif column not in held:
+            taken.append(value)
+        else:
+            kept = f"{'reduced_file' if name == 'StringIds' else 'reduced'}({value})"
+            kept = f"CASE WHEN {privacy.harmless_in_sql(value, words)} THEN {value} ELSE {kept} END"
+            if (name, column) == ("NVTX_EVENTS", "jsonText"):
+                kept = f"coalesce(of_stacks({value}), {blank})"
+            elif (name, column) == ("DIAGNOSTIC_EVENT", "text"):
+                kept = f"in_words({kept})"
+            elif name in trim.METADATA and index == 1:
+                day = f"{quoted(names[0])} = 'EXPORT_TIME_UTC'"
+                kept = f"CASE WHEN {day} THEN substr({kept}, 1, 10) ELSE {kept} END"
+            taken.append(
+                f"CASE typeof({value}) WHEN 'text' THEN {kept} WHEN 'blob' THEN {blank} ELSE {value} END"
             )
-    numbers = {old: FIRST_PID + place for place, old in enumerate(sorted(found - {0}))} | {0: 0}
+    where = _which(name, names)
+    db.execute(f'INSERT INTO "{name}" SELECT {", ".join(taken)} FROM raw."{name}" WHERE {where}')
+
+
+def _stored(db: sqlite3.Connection, name: str) -> list[tuple[Any, ...]]:
+    """The columns of a table of the old export, without those that are computed."""
+    return [row for row in db.execute(f'PRAGMA raw.table_xinfo("{name}")') if not row[6]]
+
+
+def _which(name: str, names: Sequence[str]) -> str:
+    """Which rows of a table are copied, in SQL."""
+    owner = next((c for c in ("globalPid", "globalTid") if c in names), None)
+    if name in _PROCESS_TABLES and owner is not None:
+        return f"belongs({quoted(owner)})"
+    return f"is_fact({quoted(names[0])})" if name in trim.METADATA else "1"
+
+
+def _numbered(db: sqlite3.Connection, name: str) -> dict[str, str]:
+    """The columns of a table that hold processes and threads, each with the table of their new numbers."""
+    return {
+        column: "pids" if column in _PID_COLUMNS else "serialized"
+        for column in (row[1] for row in _stored(db, name))
+        if column in _PID_COLUMNS or column.lower().endswith(_SERIALIZED)
+    }
+
+
+def _number(db: sqlite3.Connection, kept: Sequence[str]) -> dict[int, int]:
+    """Number the processes and threads of what will be copied, in their order; new numbers by old ones."""
+    held: dict[str, set[int]] = {"pids": set(), "serialized": set()}
+    for name in kept:
+        where = _which(name, [row[1] for row in _stored(db, name)])
+        for column, table in _numbered(db, name).items():
+            rows = db.execute(
+                f'SELECT DISTINCT {quoted(column)} FROM raw."{name}" '
+                f"WHERE typeof({quoted(column)}) = 'integer' AND {where}"
+            )
+            held[table].update(chain.from_iterable(rows))
+    found = {part for value in held["serialized"] if value > 0 for part in (value >> 24 & _ID, value & _ID)}
+    numbers = {old: FIRST_PID + at for at, old in enumerate(sorted((found | held["pids"]) - {0}))} | {0: 0}
 
     def serialized(value: int) -> int:
         if value < 0:
             return value
         return value >> 48 << 48 | numbers[value >> 24 & _ID] << 24 | numbers[value & _ID]
 
-    db.execute("CREATE TEMP TABLE numbered (old INTEGER PRIMARY KEY, new INTEGER)")
-    for table, column in places:
-        number = numbers.get if column in _PID_COLUMNS else serialized
-        integers = f"typeof(\"{column}\") = 'integer'"
-        db.execute("DELETE FROM numbered")
-        held = db.execute(f'SELECT DISTINCT "{column}" FROM "{table}" WHERE {integers}').fetchall()
-        db.executemany("INSERT INTO numbered VALUES (?, ?)", ((old, number(old)) for (old,) in held))
-        new = f'(SELECT new FROM numbered WHERE old = "{table}"."{column}")'
-        db.execute(f'UPDATE "{table}" SET "{column}" = {new} WHERE {integers}')
-    if "text" in columns(db, "DIAGNOSTIC_EVENT"):
+    for table, number in (("pids", numbers.__getitem__), ("serialized", serialized)):
+        db.execute(f"CREATE TEMP TABLE {table} (old INTEGER PRIMARY KEY, new INTEGER)")
+        db.executemany(f"INSERT INTO {table} VALUES (?, ?)", ((old, number(old)) for old in held[table]))
 
-        def in_words(text: str | None) -> str | None:
-            known = lambda m: m[1] + str(numbers.get(int(m[2]), m[2]))  # noqa: E731
-            return _PID_WORD.sub(known, text) if isinstance(text, str) else text
+    def in_words(text: str) -> str:
+        return _PID_WORD.sub(lambda m: m[1] + str(numbers.get(int(m[2]), m[2])), text)
 
-        db.create_function("in_words", 1, in_words, deterministic=True)
-        db.execute("UPDATE DIAGNOSTIC_EVENT SET text = in_words(text)")
+    db.create_function("in_words", 1, in_words, deterministic=True)
     return numbers
 
 
@@ -283,14 +297,10 @@ def _declaration(name: str, info: Sequence[tuple[Any, ...]]) -> str:
     for row in info:
         kind = f" {row[2]}" if _TYPE.fullmatch(row[2]) else ""
         key = " PRIMARY KEY" if keys == [row[1]] else ""
-        parts.append(_quoted(row[1]) + kind + (" NOT NULL" if row[3] else "") + key)
+        parts.append(quoted(row[1]) + kind + (" NOT NULL" if row[3] else "") + key)
     if len(keys) > 1:
-        parts.append(f"PRIMARY KEY ({', '.join(map(_quoted, keys))})")
+        parts.append(f"PRIMARY KEY ({', '.join(map(quoted, keys))})")
     return f'CREATE TABLE "{name}" ({", ".join(parts)})'
-
-
-def _quoted(column: str) -> str:
-    return '"' + column.replace('"', '""') + '"'
 
 
 def _forget_addresses(db: sqlite3.Connection) -> None:
@@ -323,19 +333,15 @@ def _blank(column: tuple[object, ...]) -> str:
     return "NULL" if not column[3] else "''" if str(column[2]).upper() == "TEXT" else "0"
 
 
-def _referenced(db: sqlite3.Connection, name: str, declaration: str) -> set[int]:
-    """The ids of StringIds that a table's rows refer to; ``declaration`` is the one in the original."""
+def _want(db: sqlite3.Connection, name: str, declaration: str) -> None:
+    """Want the texts that a table's rows refer to; ``declaration`` is the one in the original."""
     have = columns(db, name)
     declared = {m["column"] for m in _STRING_REFERENCE.finditer(declaration)}
-    found: set[int] = set()
-    for column in (declared | trim.STRING_COLUMNS) & set(have):
-        found |= {
-            row[0]
-            for row in db.execute(
-                f'SELECT DISTINCT "{column}" FROM "{name}" WHERE typeof("{column}") = \'integer\''
-            )
-        }
+    for column in map(quoted, (declared | trim.STRING_COLUMNS) & set(have)):
+        db.execute(
+            f"INSERT OR IGNORE INTO wanted SELECT {column} FROM \"{name}\" WHERE typeof({column}) = 'integer'"
+        )
     if "jsonText" in have:
-        for (text,) in db.execute(f'SELECT jsonText FROM "{name}" WHERE jsonText IS NOT NULL'):
-            found |= {int(i) for i in _JSON_REFERENCE.findall(str(text))}
-    return found
+        texts = db.execute(f'SELECT jsonText FROM "{name}" WHERE jsonText IS NOT NULL')
+        found = {int(i) for (text,) in texts for i in _JSON_REFERENCE.findall(str(text))}
+        db.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", ((i,) for i in found))

@@ -412,6 +412,17 @@ def test_what_is_repeated_possessively_does_not_look_around() -> None:
 
 
 @planted
+def test_what_sql_calls_harmless_is_not_reduced(text: str) -> None:
+    names = ("zaphod's", "gpu-box")
+    with closing(sqlite3.connect(":memory:")) as db:
+        query = f"SELECT {privacy.harmless_in_sql('value', names)} FROM (SELECT ? AS value)"
+        for one in (text, f"k\0{text}", f"k\n{text}", "the ZAPHOD'S run", "\u017faphod"):
+            assert db.execute(query, (one,)).fetchone() == (0,), one
+        for one in ("", "k1(int)", "[k]^", "zaphod"):
+            assert db.execute(query, (one,)).fetchone() == (1,) and privacy.reduce(one, names) == one
+
+
+@planted
 def test_what_was_reduced_is_not_found_again(text: str) -> None:
     for around in (text, f"'{text}'", f"({text})", f"a {text}, b", f'{{"key": "{text}"}}', f"a\n{text}\tb"):
         assert privacy.find([around]) != [], around

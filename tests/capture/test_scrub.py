@@ -328,3 +328,18 @@ def test_a_virtual_table_is_refused(export: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"raw\.sqlite: CUBLAS_EVENTS is a virtual table, which no"):
         scrub_file(export)
     assert [path.name for path in tmp_path.iterdir()] == ["raw.sqlite"]
+
+
+def test_pids_that_are_no_integers_are_blanked_and_odd_texts_are_read(tmp_path: Path) -> None:
+    raw = e.make_export(tmp_path / "raw.sqlite", kernels=[e.kernel(50, 140)])
+    with closing(sqlite3.connect(raw)) as db:
+        db.execute("CREATE TABLE NCCL_X (start INTEGER, pid TEXT, label INTEGER)")
+        db.execute("INSERT INTO NCCL_X VALUES (1, '4711', '/home/me/x')")
+        db.commit()
+    assert rows(scrub_file(raw), "SELECT * FROM NCCL_X") == [(1, None, "x")]
+    with closing(sqlite3.connect(raw)) as db:  # no UTF-8
+        db.execute("UPDATE NCCL_X SET label = CAST(x'20ff202f686f6d652f6d652f79' AS TEXT)")
+        db.commit()
+    assert "/home/me/y" in str(privacy.find(scan.texts_of(raw)))
+    with pytest.raises(InputError, match="cannot be scrubbed"):
+        scrub_file(raw)
