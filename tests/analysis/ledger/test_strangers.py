@@ -39,7 +39,8 @@ def test_the_first_verdict_names_the_cause(tmp_path: Path, fault: str) -> None:
     first, *rest = judged(strangers.program(fault, tmp_path / "a.sqlite"))
     assert first.rule == fault
     if fault == "good":
-        assert first.severity == "info" and "next bounds it the rate of the tensor cores" in first.message
+        assert first.severity == "info"
+        assert "what bounds it next is the rate of the tensor cores" in first.message
         assert not [one.rule for one in rest if one.severity in ("medium", "high")]
     else:
         assert first.severity in ("medium", "high") and first.predicted
