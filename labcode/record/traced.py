@@ -20,6 +20,7 @@ import _thread
 import builtins
 import importlib
 import importlib.util
+import json
 import os
 import runpy
 import signal
@@ -47,7 +48,10 @@ class Everything:
         self._running.start()
 
     def close(self) -> None:
-        """The script has ended: write what there is."""
+        """The script has ended: write what there is, and with how many threads PyTorch computed."""
+        torch = sys.modules["torch"]
+        told = {"threads": torch.get_num_threads(), "cores": len(os.sched_getaffinity(0))}
+        self._running.add_metadata_json("computing", json.dumps(told))
         self._running.stop()
         self._running.export_chrome_trace(self._trace)
 

@@ -29,6 +29,8 @@ FOREACH = (
 )
 ADAM = "void at::native::<unnamed>::multi_tensor_apply_kernel<FusedAdamMathFunctor<float, (int)4>>(T1)"
 INDEX = "void <unnamed>::indexing_backward_kernel<float, (int)4>(const long *, const long *, const T1 *)"
+FILL = ADD.replace("CUDAFunctor_add<float>", "FillFunctor<float>")
+ROWS = "void at::native::<unnamed>::{}<float, long>(const T2 *, T1 *, long, const T2 *)"
 RELAY = (
     "void at::native::elementwise_kernel<(int)128, (int)4, void at::native::gpu_kernel_impl_nocast<"
     "at::native::direct_copy_kernel_cuda(at::TensorIteratorBase &)>>(int, T3)"
@@ -271,6 +273,17 @@ def adam_in_passes(m: Machine) -> None:
         m.launch(FOREACH.format(functor, lists, reads), (reads + 1) * 200 * US)
 
 
+def whole_table(m: Machine) -> None:
+    """The gradient of a large table, of which few rows were looked up; Adam over all of it, and the rest."""
+    for _ in range(2):  # more bytes than 32 bits number
+        m.launch(FILL, 400 * US)
+    m.launch(ROWS.format("compute_grad_weight"), 100 * US)
+    m.launch(ROWS.format("sum_and_scatter"), 100 * US)
+    for _ in range(40):
+        m.launch(ADAM, 200 * US)
+    m.launch(FOREACH.format("Plus", 1, 1), 2 * US)
+
+
 FAULTS: dict[str, Callable[[Machine], Machine]] = {
     "good": train,
     "data-loading": lambda m: train(m, batch=loads(15 * MS)),
@@ -287,6 +300,7 @@ FAULTS: dict[str, Callable[[Machine], Machine]] = {
     "compiling-in-loop": lambda m: train(m, after=compiles),
     "layout-conversions": lambda m: train(m, in_layer=lambda m: m.launch(RELAY, 400 * US) and None),
     "atomics": lambda m: train(m, in_layer=lambda m: m.launch(INDEX, 400 * US) and None),
+    "dense-embedding": lambda m: train(m, update=whole_table),
     "optimizer-passes": lambda m: train(m, update=adam_in_passes),
     "small-grids": lambda m: train(m, in_layer=lambda m: m.launch(TENSOR, 600 * US, blocks=8) and None),
 }

@@ -300,7 +300,7 @@ def _nsys(tables: Tables) -> NsysReport:
 
 
 def good(tables: Tables, verdicts: Sequence[Verdict]) -> Verdict:
-    """Good is a steady state in which no verdict is more than low, and little time is idle.
+    """Good is a steady state in which no verdict is more than low or promises a quarter, and little is idle.
 
     Numerator: the time in which the GPU computes. There is nothing to gain that the rules know of.
     """
@@ -317,17 +317,21 @@ def good(tables: Tables, verdicts: Sequence[Verdict]) -> Verdict:
     causes = [one for one in verdicts if one.status == "found" and one.predicted and one.gain]
     most = max(causes, key=lambda one: one.gain or 0.0, default=None)
     computing, idle = ledger.side("computing"), ledger.side("idle") + ledger.side("moving")
-    is_good = all(one.severity == "low" for one in causes) and idle < (UNEXPLAINED + 0.05) * ledger.each_ns
+    is_good = (
+        all(one.severity == "low" and (one.gain or 0.0) < HIGH for one in causes)
+        and idle < (UNEXPLAINED + 0.05) * ledger.each_ns
+    )
     table = ledger.table
     busy = table[table["side"] != "idle"].sort_values("total_ns", ascending=False)
     first = str(busy["owner"].iloc[0]) if len(busy) else ""
     bound = _BOUNDS.get(first, _MEMORY)
-    message = f"the GPU computes for {percent(computing / max(ledger.each_ns, 1))} of an iteration"
+    what = "an iteration" if tables.count else "the window"
+    message = f"the GPU computes for {percent(computing / max(ledger.each_ns, 1))} of {what}"
     if most is not None:
         message += f"; the most that a verdict predicts is {percent(most.gain or 0.0)} ({most.rule})"
     if is_good:
         share = float(busy["share"].iloc[0]) if len(busy) else 0.0
-        message += f"; next bounds it {bound} ({percent(share)} are {busy['title'].iloc[0]})"
+        message += f"; what bounds it next is {bound} ({busy['title'].iloc[0]}: {percent(share)})"
     return Verdict(
         ID,
         TITLE,

@@ -13,9 +13,9 @@ from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.predicted import Change, cause, gain_of, lines_of_kernels, owned
 from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline.joins import duration_ns, named_like, spans
-from labcode.reports.columns import Bools, Floats, Ints
-from labcode.reports.frames import codes_of
-from labcode.show import time_text
+from labcode.reports.columns import AnyInts, Bools, Floats, Ints
+from labcode.reports.frames import codes_of, rows_of
+from labcode.show import percent, time_text
 
 TENSOR_SHARE, REAL = 0.05, 0.7  # of an iteration; of its peak a good kernel reaches
 # Kernels that compute in fp64, by what their names say: of cuBLAS and CUTLASS the product, of templates the
@@ -38,6 +38,10 @@ FOREACH, NO_STEP = r"multi_tensor_apply_kernel", r"Fused|Norm|NonFinite|Copy|Zer
 LISTS = re.compile(r"Functor<[^<>,]+, (?:\(int\))?\d+, (?:\(int\))?(\d+), (?:\(int\))?\d+")
 ADAM = r"Sqrt"
 ADAM_ACCESSES, SGD_ACCESSES = 7, 5  # of a parameter, its gradient and its states
+LEAST_ACCESSES = 3  # of an optimizer without states
+INTO_ROWS = r"sum_and_scatter|embedding_backward_(?:feature_)?kernel"  # the last kernel of a table's gradient
+FILL = r"FillFunctor|(?i:^\[?memset)"
+NEAR = 24  # operations from the zeros of a gradient to what is added to them
 
 
 def _told_kernels(table: pd.DataFrame) -> pd.DataFrame:
@@ -274,6 +278,88 @@ def optimizer_passes(tables: Tables) -> Finding:
         _told_kernels(steps),
         enough=factor < 1.0,
     )
+
+
+@rule(
+    "dense-embedding",
+    title="A whole embedding table is updated, of which few rows were looked up",
+    book="pytorch/bottleneck-hunt",
+    advice="nn.Embedding(sparse=True), with SparseAdam or SGD for the table and the usual optimizer for the "
+    "rest; not for a table that is the output layer, too (tied weights): all of its rows have a gradient.",
+)
+def dense_embedding(tables: Tables) -> Finding:
+    """Zeros for the gradient of a whole embedding, few rows of which are then added to, and an update of all.
+
+    To write the zeros takes so long for all rows; the kernel that adds to the rows looked up writes these at
+    least, so no greater share of the table has a gradient than its time is of theirs. Numerator: the time of
+    the zeros, as far as rows stay untouched, and of the update of such rows: as many passes over them as the
+    optimizer makes, at seven tenths of the rate of the zeros, and no more than the optimizer takes. Gain: the
+    replay without both; cautious: half of it.
+    """
+    _mine(tables)
+    ledger, view = tables.ledger, tables.view
+    start, end = spans(view.ops)
+    mine = (view.ops["device"].to_numpy(np.int64) == ledger.device) & (start < ledger.window[1])
+    mine &= end > ledger.window[0]
+    ops = rows_of(view.ops, mine)
+    filled, zeros, untouched, updating, updated = _untouched(ops, view.owner[mine])
+
+    def sparse(program: Program, keep: float) -> Program:
+        _, zeros, kept, of_step, less = _untouched(view.ops.iloc[program.op], view.owner[program.op])
+        length = np.where(zeros, program.length * (1 - kept), program.length)
+        length = np.where(of_step, length * (1 - less), length)
+        return changes.with_lengths(program, program.length * keep + length * (1 - keep))
+
+    lengths = duration_ns(ops).astype(np.float64)
+    saved = float((lengths * untouched)[zeros].sum() + lengths[updating].sum() * updated)
+    gain = gain_of(tables, lambda p: sparse(p, 0.0), lambda p: sparse(p, 0.5), saved / tables.width)
+    rows = 1 - float((lengths * untouched)[zeros].sum() / max(lengths[zeros].sum(), 1.0))
+    zeroing, update = (tables.told(lengths[some].sum(), ledger) for some in (zeros, updating))
+    return cause(
+        tables,
+        gain,
+        f"{filled:,} times zeros are written for the gradient of a whole embedding table, for {zeroing}, "
+        f"though at most {percent(rows)} of its rows were looked up; the optimizer goes over all of them and "
+        f"takes {update}" + _where(tables, ops[updating])
+        if filled
+        else "no gradient of a whole embedding table is filled with zeros",
+        min(saved, tables.width),
+        "ns in which rows of embeddings without a gradient are zeroed and updated on the worst GPU",
+        _told_kernels(ops[zeros | updating]),
+        enough=filled > 0 and updated > 0,
+        least=0.05,
+    )
+
+
+def _untouched(ops: pd.DataFrame, owner: AnyInts) -> tuple[int, Bools, Floats, Bools, float]:
+    """Of operations of a GPU: how many gradients of embeddings are filled with zeros; which operations write
+    these; for each at least which share of the rows is not added to; which operations are the optimizer's,
+    and the share of their time that such rows take.
+    """
+    names = ops["name"]
+    length = duration_ns(ops).astype(np.float64)
+    order = np.lexsort(tuple(ops[name].to_numpy(np.int64) for name in ("start_ns", "stream", "context")))
+    adds = np.flatnonzero(named_like(names, INTO_ROWS)[order])
+    zeros, untouched = np.zeros(len(ops), np.bool_), np.zeros(len(ops))
+    updating = np.asarray(owner == CODE["optimizer"], np.bool_)
+    if not len(adds):
+        return 0, zeros, untouched, updating, 0.0
+    stream = ops["stream"].to_numpy(np.int64)[order]
+    place = np.arange(len(ops))
+    which = np.minimum(np.searchsorted(adds, place), len(adds) - 1)  # the gradient that is added to next
+    near = (adds[which] >= place) & (adds[which] - place <= NEAR) & (stream[adds[which]] == stream)
+    near &= named_like(names, FILL)[order]
+    fill = np.bincount(which[near], length[order][near], len(adds))
+    share = np.maximum(1 - length[order][adds] / np.maximum(fill, 1.0), 0.0)
+    zeros[order[near]] = True
+    untouched[order[near]] = share[which[near]]
+    distinct = names[updating].unique()
+    read = [int(found[1]) + 1 for name in distinct if (found := LISTS.search(str(name)))]
+    fused = ADAM_ACCESSES if any("FusedAdam" in str(name) for name in distinct) else LEAST_ACCESSES
+    passes = max(sum(read), fused)
+    spent = float(length[updating].sum())
+    rows = passes * float((fill * share).sum()) / REAL
+    return int((fill > 0).sum()), zeros, untouched, updating, min(rows / spent, 1.0) if spent else 0.0
 
 
 def _of_step(names: pd.Series) -> Bools:

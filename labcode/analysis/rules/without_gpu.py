@@ -2,19 +2,21 @@
 
 from collections.abc import Iterator
 
-from labcode.analysis.timeline.host import OWN, extent_ns, host_lines, operators, updates
+from labcode.analysis.timeline.host import OWN, double_ns, extent_ns, host_lines, operators, updates
 from labcode.reports.kineto.report import KinetoReport
 from labcode.show import one_line, time_text
 
 RANKS = 4  # that are told of
 OPERATORS = 3
 SHARE = 0.05  # of the time, of a line that is told
+DOUBLE = 0.25  # of the operators' time
 
 
 def host_sentences(report: KinetoReport) -> Iterator[str]:
     """Where the most of each rank's time went, a line each; of no more than `RANKS`. None without Python.
 
-    Of a single rank the operators that took the most are told, too.
+    Of a single rank the operators that took the most are told, too, and whether PyTorch had too many threads
+    for its cores or computed in float64.
     """
     table = host_lines(report)
     several = "rank" in table
@@ -32,11 +34,43 @@ def host_sentences(report: KinetoReport) -> Iterator[str]:
             between = f", {window[2]:,} iterations after the optimizer’s first update," if window else ""
             yield f"Of {length}{between} {who} spends {'; '.join(parts)}."
     if not several:
+        yield from _threads(report)
         found = operators(report)
         most = found[found > 0].head(OPERATORS)
         told = ", ".join(f"{one_line(str(name), 60)} {time_text(ns)}" for name, ns in most.items())
         if told:
             whole = time_text(found.sum())
             yield f"The operators with the most time of their own: {told}; of {whole} in all."
+        yield from _double(report, int(found.sum()))
     if several and len(report.ranks) > RANKS:
         yield f"So much for {RANKS} of {len(report.ranks)} ranks; labcode stats -r host_lines has all."
+
+
+def _threads(report: KinetoReport) -> Iterator[str]:
+    """That PyTorch computes with more threads than the program may run at once; or with one of many."""
+    told = report.metadata().get("computing")
+    if not isinstance(told, dict):
+        return
+    threads, cores = (told.get(name) for name in ("threads", "cores"))
+    if not isinstance(threads, int) or not isinstance(cores, int) or cores < 1:
+        return
+    if threads > cores:
+        yield (
+            f"PyTorch computes with {threads} threads on {cores} cores, where threads wait for each other’s "
+            f"turn: torch.set_num_threads({cores}), or OMP_NUM_THREADS={cores}."
+        )
+    elif threads == 1 and cores > 1:
+        yield (
+            f"PyTorch computes with 1 thread, {cores} cores are there: more help where operators take the "
+            "time (torch.set_num_threads)."
+        )
+
+
+def _double(report: KinetoReport, whole: int) -> Iterator[str]:
+    """That a good part of the operators' time is that of operators with float64 in."""
+    share = double_ns(report) / max(whole, 1)
+    if share >= DOUBLE:
+        yield (
+            f"{share:.0%} of the operators’ time is computing in float64, with twice the bytes and half the "
+            "rate of float32: NumPy’s arrays are float64 unless told otherwise (torch.from_numpy(a).float())."
+        )

@@ -61,10 +61,12 @@ def ledger_lines(tables: Tables) -> list[str]:
     if not ledgers:
         return []
     worst = ledgers[0]
-    what = f"one of {worst.count:,} iterations" if tables.count else "the window"
-    lines = [f"GPU {worst.device}, {time_text(worst.each_ns)}, {what}, in the mean:"]
+    what = "the window" if not tables.count else "the only whole iteration"
+    if tables.count > 1:
+        what = f"one of {worst.count:,} iterations, in the mean"
+    lines = [f"GPU {worst.device}, {time_text(worst.each_ns)}, {what}:"]
     if len(ledgers) > 1:
-        lines = [f"{what}, in the mean, by GPU (the one that others wait for first):"]
+        lines = [f"{what}, by GPU (the one that others wait for first):"]
         lines.append("  " + "".join(f"{f'GPU {one.device}':>12}" for one in ledgers))
         lines.append("  " + "".join(f"{time_text(one.each_ns):>12}" for one in ledgers) + "  in all")
     if (ran := len(devices_of(tables.view, tables.judged.window))) > MOST_GPUS:
@@ -80,14 +82,18 @@ def ledger_lines(tables: Tables) -> list[str]:
     return lines
 
 
-def gain_text(verdict: Verdict) -> str:
-    """What mending can save, in words."""
+def gain_text(verdict: Verdict, tables: Tables | None = None) -> str:
+    """What mending can save, in words; of the ``tables`` that were judged in time, too."""
     if verdict.gain is None:
         return "nothing for the program"
     if verdict.low is None or verdict.high is None:
         return f"at most {percent(verdict.gain)} of the window"
     span = f"{percent(verdict.low)} to {percent(verdict.high)}"
-    return f"{percent(verdict.gain)} of an iteration (predicted; {span})"
+    if tables is None:
+        return f"{percent(verdict.gain)} of an iteration (predicted; {span})"
+    about = time_text(verdict.gain * tables.ledger.each_ns)
+    what = "an iteration" if tables.count else "the window"
+    return f"about {about}, {percent(verdict.gain)} of {what} (predicted; {span})"
 
 
 def _table(
@@ -106,7 +112,9 @@ def _table(
             continue
         output.write(f"\n[{verdict.severity}] {one_line(verdict.title)} ({one_line(verdict.rule)})\n")
         output.write(f"  {one_line(verdict.message, 600)}\n")
-        output.write(f"  measured: {one_line(measured_text(verdict))}\n  to gain: {gain_text(verdict)}\n")
+        output.write(
+            f"  measured: {one_line(measured_text(verdict))}\n  to gain: {gain_text(verdict, tables)}\n"
+        )
         output.write(f"  to try: {one_line(verdict.advice, 600)}\n" if verdict.advice else "")
         output.write(f"  in the book: {one_line(verdict.book)}\n" if verdict.book else "")
         if len(verdict.evidence):
@@ -118,7 +126,9 @@ def _table(
         output.write("\nfacts:\n")
         output.writelines(f"  {one_line(v.rule)}: {one_line(v.message, 600)}\n" for v in facts)
     if not any(verdict.status == "found" for verdict in verdicts):
-        output.write("\nNothing found.\n")
+        without = tables is not None and not len(tables.op_rows)
+        told = "it holds no work of a GPU, which the rules judge" if without else ""
+        output.write(f"\nNothing found{': ' * without}{told}.\n")
     elif any(verdict.status == "found" and verdict.gain is not None for verdict in verdicts):
         output.write(f"\n{NOT_ADDITIVE}\n")
     for status in ("failed", "not found", "could not judge"):
@@ -159,7 +169,9 @@ def _markdown(
         if verdict.status != "found":
             continue
         output.write(f"\n## {markdown(verdict.title)}\n\n{markdown(verdict.message, 600)}.\n\n")
-        output.write(f"- measured: {markdown(measured_text(verdict))}\n- to gain: {gain_text(verdict)}\n")
+        output.write(
+            f"- measured: {markdown(measured_text(verdict))}\n- to gain: {gain_text(verdict, tables)}\n"
+        )
         output.write(f"- to try: {markdown(verdict.advice, 600)}\n" if verdict.advice else "")
         output.write(f"- in the book: {markdown(verdict.book)}\n" if verdict.book else "")
         if len(verdict.evidence):
@@ -244,8 +256,15 @@ def record(verdict: Verdict) -> dict[str, object]:
 
 def measured_text(verdict: Verdict) -> str:
     """Numerator, denominator and share, in words."""
-    above = f"{verdict.numerator:,.0f} {verdict.numerator_name}"
-    below = f"{verdict.denominator:,.0f} {verdict.denominator_name}"
+    above, below = (
+        f"{time_text(value or 0.0)} {name.removeprefix('ns ')}"
+        if name.startswith("ns ")
+        else f"{value:,.0f} {name}"
+        for value, name in (
+            (verdict.numerator, verdict.numerator_name),
+            (verdict.denominator, verdict.denominator_name),
+        )
+    )
     return f"{above} of {below}" + ("" if verdict.share is None else f" = {percent(verdict.share)}")
 
 

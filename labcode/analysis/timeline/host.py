@@ -1,5 +1,7 @@
 """A trace with Python's functions in; where the time of the threads that ran Python went, by line, out."""
 
+import functools
+import json
 import re
 
 import numpy as np
@@ -83,6 +85,26 @@ def operators(report: KinetoReport) -> pd.Series:
     ops = (tree.events["kind"] == "op").to_numpy()
     found = pd.Series(_own_ns(tree)[ops]).groupby(tree.events["name"].to_numpy(object)[ops]).sum()
     return found.sort_values(ascending=False, kind="stable")
+
+
+def double_ns(report: KinetoReport) -> int:
+    """ns of operators on the CPU with a float64 tensor among their inputs, without what those inside take; of
+    all threads and ranks. 0 where no types were recorded (``record_shapes=True``).
+    """
+    tree = kineto_tree.build(report)
+    ops = (tree.events["kind"] == "op").to_numpy()
+    inputs = report.ops()[["input_types", "input_dims"]].iloc[tree.events["row"].to_numpy(np.int64)[ops]]
+    wide = [_wide(*one) for one in inputs.itertuples(index=False, name=None)]
+    return int(_own_ns(tree)[ops][np.array(wide, np.bool_)].sum())
+
+
+@functools.cache
+def _wide(types: str, sizes: str) -> bool:
+    """Whether a float64 tensor is among inputs (JSON texts); a number of Python's has no sizes."""
+    return '"double"' in types and any(
+        kind == "double" and size
+        for kind, size in zip(json.loads(types), json.loads(sizes or "[]"), strict=False)
+    )
 
 
 def _own_ns(tree: kineto_tree.Tree, window: tuple[int, int] | None = None) -> Ints:

@@ -39,7 +39,8 @@ def test_the_first_verdict_names_the_cause(tmp_path: Path, fault: str) -> None:
     first, *rest = judged(strangers.program(fault, tmp_path / "a.sqlite"))
     assert first.rule == fault
     if fault == "good":
-        assert first.severity == "info" and "next bounds it the rate of the tensor cores" in first.message
+        assert first.severity == "info"
+        assert "what bounds it next is the rate of the tensor cores" in first.message
         assert not [one.rule for one in rest if one.severity in ("medium", "high")]
     else:
         assert first.severity in ("medium", "high") and first.predicted
@@ -522,3 +523,37 @@ def test_numbers_read_right_after_each_other_are_one_copy(tmp_path: Path) -> Non
     found = {one.rule: one for one in judged(fault.export(tmp_path / "a.sqlite"))}
     gain = found["sync-in-loop"].gain
     assert gain is not None and gain > gained_by(fault, mended) - 0.05
+
+
+def test_a_table_most_rows_of_which_were_looked_up_is_updated_as_a_whole(tmp_path: Path) -> None:
+    """The kernel that adds to rows takes as long as writing zeros for all of them, so they all may be new."""
+
+    def update(m: strangers.Machine) -> None:
+        m.launch(strangers.FILL, 400 * strangers.US)
+        m.launch(strangers.ROWS.format("sum_and_scatter"), 400 * strangers.US)
+        for _ in range(20):
+            m.launch(strangers.ADAM, 200 * strangers.US)
+
+    machine = strangers.train(strangers.started(), update=update)
+    assert "dense-embedding" not in [one.rule for one in judged(machine.export(tmp_path / "a.sqlite"))]
+
+
+def test_what_is_compiled_every_so_often_counts_in_the_whole_loop(tmp_path: Path) -> None:
+    """Two of three hundred iterations compile for long: more than all of the others take."""
+
+    def sometimes(m: strangers.Machine, step: int) -> None:
+        if step in (100, 200):
+            m.call("cuModuleLoadData", 2 * strangers.S)
+
+    def loop(steps: int, after: bool) -> strangers.Machine:
+        return strangers.train(
+            strangers.started(),
+            steps=steps,
+            gemm_ns=50 * strangers.US,
+            after=sometimes if after else None,
+        )
+
+    fault, mended = loop(300, True), loop(300, False)
+    first, *_ = judged(fault.export(tmp_path / "a.sqlite"))
+    assert first.rule == "compiling-in-loop" and "2 iterations that lie apart" in first.message
+    assert first.gain == pytest.approx(gained_by(fault, mended), abs=0.05)

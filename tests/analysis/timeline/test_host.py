@@ -57,6 +57,56 @@ def test_a_report_without_a_gpu_begins_with_what_the_program_waits_for(trace: Pa
         assert any(title.startswith("Where the time of the host") for title in titles)
 
 
+@pytest.mark.parametrize(
+    ("threads", "cores", "told"),
+    [
+        (32, 2, "PyTorch computes with 32 threads on 2 cores, "),
+        (1, 8, "PyTorch computes with 1 thread, 8 cores are there"),
+        (2, 2, ""),
+        (4, 8, ""),
+        ("2", 1, ""),  # not as the recorder writes it
+    ],
+)
+def test_threads_that_do_not_fit_the_cores_are_told(
+    trace: Path, threads: object, cores: int, told: str
+) -> None:
+    document = json.loads(gzip.decompress(trace.read_bytes()))
+    document["computing"] = {"threads": threads, "cores": cores}
+    trace.write_bytes(gzip.compress(json.dumps(document).encode()))
+    with gather([trace]) as found:
+        said = [line for line in found.headline if "PyTorch computes" in line]
+    assert len(said) == bool(told) and all(line.startswith(told) for line in said)
+
+
+@pytest.mark.parametrize(
+    ("types", "sizes", "told"),
+    [
+        (["double", "double"], [[8, 8], [8, 8]], True),
+        (["float", "Scalar"], [[8, 8], []], False),
+        (["float", "double"], [[8, 8], []], False),  # times a number of Python's
+    ],
+)
+def test_operators_in_float64_are_told(
+    tmp_path: Path, types: list[str], sizes: list[list[int]], told: bool
+) -> None:
+    """Two operators of the same length, one with other types."""
+    events = [
+        event(
+            "cpu_op",
+            "aten::mm",
+            100 * at,
+            90,
+            **{"External id": at, "Input type": kinds, "Input Dims": sizes},
+        )
+        for at, kinds in enumerate((types, ["float", "float"]), start=1)
+    ]
+    path = tmp_path / "a.trace.json.gz"
+    path.write_bytes(gzip.compress(json.dumps({"schemaVersion": 1, "traceEvents": events}).encode()))
+    with gather([path]) as document:
+        said = [line for line in document.headline if "float64" in line]
+    assert len(said) == told and all(line.startswith("50% of the operators’ time") for line in said)
+
+
 def test_comprehensions_and_what_is_built_in_count_for_the_function_around_them(tmp_path: Path) -> None:
     frames = [
         ("train.py(8): main", 0, 1000),
