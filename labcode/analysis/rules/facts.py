@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from labcode.analysis.rules.finding import CannotJudgeError, Finding, Verdict, rule
+from labcode.analysis.rules.finding import HIGH, CannotJudgeError, Finding, Verdict, rule
 from labcode.analysis.rules.tables import LAUNCHES, Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.iterations import COLUMNS

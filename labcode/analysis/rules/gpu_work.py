@@ -308,7 +308,7 @@ def dense_embedding(tables: Tables) -> Finding:
         _, zeros, kept, of_step, less = _untouched(view.ops.iloc[program.op], view.owner[program.op])
         length = np.where(zeros, program.length * (1 - kept), program.length)
         length = np.where(of_step, length * (1 - less), length)
-        return changes.with_lengths(program, program.length * keep + length * (1 - keep))
+        return replay.with_lengths(program, program.length * keep + length * (1 - keep))
 
     lengths = duration_ns(ops).astype(np.float64)
     saved = float((lengths * untouched)[zeros].sum() + lengths[updating].sum() * updated)
