@@ -334,7 +334,8 @@ def ledger_of(view: View, judged: Steady, device: int, met: pd.DataFrame, why: s
     place = np.full(len(start), NOWHERE, object)
     ranges = np.full(len(start), "", object)
     idle.tell(start, codes, place, ranges)
-    pieces = pd.DataFrame({"start_ns": start, "end_ns": end, "owner": codes, "place": place, "range": ranges})
+    columns = {"start_ns": start, "end_ns": end, "owner": codes, "place": place, "range": ranges}
+    pieces = pd.DataFrame(columns, copy=False)
     return Ledger(device, pid, window, edges, pieces, why, bool(len(rows)))
 
 
