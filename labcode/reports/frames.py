@@ -20,6 +20,8 @@ from labcode.reports.columns import (
     of_each,
 )
 
+_TEXT: Any = pd.StringDtype(na_value=np.nan)  # what "str" stands for, which takes pandas a while to look up
+
 
 def frame(**columns: Ints | Objects | Bools | Column) -> pd.DataFrame:
     """Columns as a table, which shares their memory: `Column` becomes Int64, arrays of texts str.
@@ -38,10 +40,11 @@ def frame(**columns: Ints | Objects | Bools | Column) -> pd.DataFrame:
             )
             series[name] = pd.arrays.IntegerArray(_narrow(values.values), _narrow(absent))
         elif values.dtype == object:
-            series[name] = pd.Series(values, dtype="str", copy=False)
+            series[name] = pd.array(values, dtype=_TEXT, copy=False)
         else:
             series[name] = _narrow(values)
-    return pd.DataFrame(series, copy=False)
+    rows = len(next(iter(series.values()), ()))
+    return pd.DataFrame(series, pd.RangeIndex(rows), copy=False)  # an index to be found takes as long again
 
 
 def _narrow(values: NDArray[Any]) -> NDArray[Any]:

@@ -330,10 +330,13 @@ def ledger_of(view: View, judged: Steady, device: int, met: pd.DataFrame, why: s
     codes = np.concatenate([np.full(len(a), code, np.int8) for a, _, code in parts])
     order = np.argsort(start, kind="stable")
     start, end, codes = start[order], end[order], codes[order]
-    place = np.full(len(start), NOWHERE, object)
-    ranges = np.full(len(start), "", object)
-    idle.tell(start, codes, place, ranges)
-    pieces = pd.DataFrame({"start_ns": start, "end_ns": end, "owner": codes, "place": place, "range": ranges})
+    size = len(start) if idle.told else 1  # of what is the same everywhere one is enough
+    place, ranges = np.full(size, NOWHERE, object), np.full(size, "", object)
+    if idle.told:
+        idle.tell(start, codes, place, ranges)
+    place, ranges = (np.broadcast_to(column, len(start)) for column in (place, ranges))
+    columns = {"start_ns": start, "end_ns": end, "owner": codes, "place": place, "range": ranges}
+    pieces = pd.DataFrame(columns, copy=False)
     return Ledger(device, pid, window, edges, pieces, why, bool(len(rows)))
 
 
@@ -630,8 +633,6 @@ class _Idle:
 
     def tell(self, start: Ints, codes: Ints, place: Objects, ranges: Objects) -> None:
         """Write places and ranges of pieces into columns."""
-        if not self.told:
-            return
         idle = np.flatnonzero(codes >= CODE["profiler"])
         for row, at in zip(idle.tolist(), start[idle].tolist(), strict=True):
             found = self.told.get(at)

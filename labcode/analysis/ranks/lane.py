@@ -14,10 +14,11 @@ from labcode import reports
 from labcode.analysis.ledger.steady import steady
 from labcode.analysis.ledger.view import kept
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import in_window, spans
+from labcode.analysis.timeline.joins import spans
 from labcode.analysis.timeline.overlap import is_communication, is_meeting
 from labcode.errors import InputError
-from labcode.reports.columns import Floats, Ints
+from labcode.reports.columns import Bools, Floats, Ints, Objects
+from labcode.reports.frames import codes_of, frame, is_any
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.naming import rank_in_name
 from labcode.reports.power.log import PowerLog, open_log
@@ -105,8 +106,11 @@ def rank_of(report: TimelineReport) -> tuple[int, int]:
 
 def _traced(report: TimelineReport, whole: bool) -> list[Lane]:
     window, apart = (report.window(), False) if whole else _steady(report)
-    ops, kernels = in_window(report.gpu_ops(), window), in_window(report.kernels(), window)
-    if not len(ops):
+    ops = report.gpu_ops()
+    begun, ended = spans(ops)
+    begun, ended = np.maximum(begun, window[0]), np.minimum(ended, window[1])
+    there = ended > begun
+    if not there.any():
         raise InputError(
             f"{report.path}: {NO_GPU}; "
             + (
@@ -116,19 +120,23 @@ def _traced(report: TimelineReport, whole: bool) -> list[Lane]:
                 else "record some (nsys --trace=cuda, or torch.profiler)"
             )
         )
-    met = is_meeting(kernels)
+    kernel, graph = is_any(ops["kind"], "kernel"), is_any(ops["kind"], "graph")
+    talks, meets = is_communication(ops).to_numpy(), is_meeting(ops).to_numpy() & kernel
+    device, names = ops["device"].to_numpy(np.int64), ops["short_name"].to_numpy(object)
+    groups = _groups(report, kernel)
     rank, world = rank_of(report)
-    names = dict(zip(report.gpus()["device"], report.gpus()["name"], strict=True))
+    gpus = dict(zip(report.gpus()["device"], report.gpus()["name"], strict=True))
     made_by = str(getattr(report, "product_version", "")) or reports.kind_of(report.path)
     lanes = []
-    for device, mine in ops.groupby("device", sort=True):
-        work = mine[mine["kind"].isin(["kernel", "graph"])]
-        comm = is_communication(work)
-        busy = intervals.union(*spans(mine))
-        compute, talk = intervals.union(*spans(work[~comm])), intervals.union(*spans(work[comm]))
+    for number in np.unique(device[there]).tolist():
+        mine = there & (device == number)
+        work, met, own = (np.flatnonzero(mine & some) for some in (kernel | graph, meets, kernel & ~talks))
+        comm = work[talks[work]]
+        work = work[~talks[work]]
+        busy = intervals.union(begun[mine], ended[mine])
+        compute = intervals.union(begun[work], ended[work])
+        talk = intervals.union(begun[comm], ended[comm])
         exposed = intervals.subtract(*talk, *compute)
-        begin, end = int(mine["start_ns"].min()), int(mine["end_ns"].max())
-        own = kernels[(kernels["device"] == device) & ~is_communication(kernels)]
         lanes.append(
             Lane(
                 file=report.path.name,
@@ -136,11 +144,11 @@ def _traced(report: TimelineReport, whole: bool) -> list[Lane]:
                 made_by=made_by,
                 rank=rank,
                 world=world,
-                device=int(str(device)),
-                gpu=str(names.get(device, "")),
+                device=number,
+                gpu=str(gpus.get(number, "")),
                 origin_ns=report.utc_origin_ns(),
-                begin_ns=begin,
-                end_ns=end,
+                begin_ns=int(begun[mine].min()),
+                end_ns=int(ended[mine].max()),
                 apart=apart,
                 busy_ns=_length(busy),
                 compute_ns=_length(compute),
@@ -155,13 +163,23 @@ def _traced(report: TimelineReport, whole: bool) -> list[Lane]:
                         ("exposed", exposed),
                     )
                 },
-                meetings=_meetings(kernels[met & (kernels["device"] == device)]),
-                kernels=_by_name(own),
+                meetings=_meetings(groups[met], names[met], begun[met], ended[met]),
+                kernels=_by_name(names[own], ended[own] - begun[own]),
                 power={},
                 warnings=tuple(line.removeprefix(f"{report.path}: ") for line in report.warnings),
             )
         )
     return lanes
+
+
+def _groups(report: TimelineReport, kernel: Bools) -> Objects:
+    """The communicator of each operation, '' where the report tells none."""
+    found = np.full(len(kernel), "", object)
+    if isinstance(report, KinetoReport):
+        kernels = report.kernels()
+        order = np.argsort(kernels["start_ns"].to_numpy(np.int64), kind="stable")
+        found[kernel] = kernels["process_group"].to_numpy(object)[order]
+    return found
 
 
 def _steady(report: TimelineReport) -> tuple[tuple[int, int], bool]:
@@ -173,18 +191,18 @@ def _steady(report: TimelineReport) -> tuple[tuple[int, int], bool]:
     return judged.window if apart else whole, apart
 
 
-def _meetings(talk: pd.DataFrame) -> pd.DataFrame:
-    talk = talk.sort_values("start_ns", kind="stable")
-    groups = talk["process_group"].astype("str") if "process_group" in talk else ""
-    return talk.assign(group=groups, name=talk["short_name"])[
-        ["group", "name", "start_ns", "end_ns"]
-    ].reset_index(drop=True)
+def _meetings(group: Objects, name: Objects, start: Ints, end: Ints) -> pd.DataFrame:
+    order = np.argsort(start, kind="stable")
+    return frame(group=group[order], name=name[order], start_ns=start[order], end_ns=end[order])
 
 
-def _by_name(kernels: pd.DataFrame) -> pd.DataFrame:
-    lasted = (kernels["end_ns"] - kernels["start_ns"]).groupby(kernels["short_name"])
-    table = pd.DataFrame({"count": lasted.size(), "total_ns": lasted.sum()})
-    return table.nlargest(KERNELS, "total_ns").rename_axis("name").reset_index()
+def _by_name(name: Objects, lasted: Ints) -> pd.DataFrame:
+    codes, names = codes_of(name)
+    total = np.zeros(len(names), np.int64)
+    np.add.at(total, codes, lasted)
+    most = sorted(range(len(names)), key=lambda place: (-int(total[place]), names[place]))[:KERNELS]
+    count = np.bincount(codes, minlength=len(names))
+    return frame(name=np.asarray(names, object)[most], count=count[most], total_ns=total[most])
 
 
 def _length(spans: tuple[Ints, Ints]) -> int:
@@ -241,7 +259,7 @@ def _metered(log: PowerLog) -> list[Lane]:
                 apart=False,
                 **dict.fromkeys(("busy_ns", "compute_ns", "comm_ns", "hidden_ns"), 0),
                 curves={"energy": Curve(times[keep], joules[keep])},
-                meetings=_meetings(_NO_TALK),
+                meetings=_meetings(*_NO_TALK),
                 kernels=none,
                 power=power,
                 warnings=tuple(line.removeprefix(f"{log.path}: ") for line in log.warnings),
@@ -251,4 +269,4 @@ def _metered(log: PowerLog) -> list[Lane]:
 
 
 _NOT_HELD = 0x1 | 0x2  # NVML's bits for an idle GPU and for clocks that the user set
-_NO_TALK = pd.DataFrame({"start_ns": [], "end_ns": [], "short_name": []})
+_NO_TALK = (np.empty(0, object),) * 2 + (np.empty(0, np.int64),) * 2

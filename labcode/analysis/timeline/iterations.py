@@ -41,7 +41,7 @@ ABOUT = 0.1  # by so much distances may differ and still be the same
 WARM = 0.1  # a leading iteration further than this from the median of the later half is a warm-up
 _COMBINATIONS = 1 << 16  # that are counted by number
 _RANGE = ["start_ns", "end_ns", "pid", "tid", "name", "event_type"]
-_ASKED = ["kind", "name", "start_ns", "end_ns", "device", "context", "stream"]
+_NUMBERS = ["start_ns", "end_ns", "device", "context", "stream"]
 _STEP = re.compile(r"(?i)(?:^|[^a-z])(?:step|iter|iteration|batch|minibatch|frame|request)s?(?:$|[^a-z])")
 _OPTIMIZER = re.compile(r"^Optimizer\.step#")
 _SIZES = {"float": 4, "double": 8, "half": 2, "bfloat16": 2, "c10::bfloat16": 2, "c10::half": 2, "int": 4}
@@ -115,16 +115,17 @@ def iterations(report: TimelineReport) -> Iterations | None:
     inside = (start >= begin) & (start < end)
     if not inside.any():
         return None
-    ops, rows = rows_of(every[["pid", *_ASKED]], inside), launches_of(report, every, api)[inside]
+    ops, rows = (
+        rows_of(every[["pid", "kind", "name", *_NUMBERS]], inside),
+        launches_of(report, every, api)[inside],
+    )
     nvtx = report.nvtx()
     began = nvtx["start_ns"].to_numpy(np.int64)
     nvtx = rows_of(nvtx[_RANGE], (began >= begin) & (began <= end))
     how, found = "", []
     pids = ops["pid"].to_numpy(np.int64)
     of_pid = {int(pid): pids == pid for pid in np.unique(pids)}
-    processes = [
-        _Process(pid, rows_of(ops[_ASKED], own), rows[own], api, nvtx) for pid, own in of_pid.items()
-    ]
+    processes = [_Process(pid, ops, own, rows[own], api, nvtx) for pid, own in of_pid.items()]
     del ops
     for way in (_by_ranges, _by_optimizer, _by_updates, _by_period):
         for mine in processes:
@@ -146,10 +147,11 @@ def iterations(report: TimelineReport) -> Iterations | None:
 
 @dataclass(frozen=True)
 class _Process:
-    """A process' operations, the place in ``api`` of the call of each, and the ranges of all."""
+    """Which operations are of a process, the place in ``api`` of the call of each, and the ranges of all."""
 
     pid: int
-    ops: pd.DataFrame
+    every: pd.DataFrame
+    own: Bools
     rows: Ints
     api: pd.DataFrame
     nvtx: pd.DataFrame
@@ -166,9 +168,19 @@ class _Process:
         return called[order], self.ops["start_ns"].to_numpy(np.int64)[known][order]
 
     @cached_property
+    def ops(self) -> pd.DataFrame:
+        """Its operations, without their texts: to take a million of these takes longest."""
+        return rows_of(self.every[_NUMBERS], self.own)
+
+    @property
+    def kernels(self) -> pd.DataFrame:
+        """Its kernels, with their names."""
+        return rows_of(self.every[["name", *_NUMBERS]], self.own & is_any(self.every["kind"], "kernel"))
+
+    @cached_property
     def _on_main(self) -> Bools:
         keys = ["device", "context", "stream"]
-        work = rows_of(self.ops[keys], is_any(self.ops["kind"], "kernel", "graph"))
+        work = rows_of(self.every[keys], self.own & is_any(self.every["kind"], "kernel", "graph"))
         found = np.ones(len(self.ops), np.bool_)
         if len(work):
             for key, number in zip(keys, _most_frequent(work), strict=True):
@@ -276,7 +288,7 @@ def _by_optimizer(process: _Process) -> tuple[str, Ints]:
 
 def _by_updates(process: _Process) -> tuple[str, Ints]:
     """Starts of the optimizer's kernels, known by their names, that follow other kernels: one an update."""
-    ops = rows_of(process.ops, is_any(process.ops["kind"], "kernel"))
+    ops = process.kernels
     if not len(ops):
         return "", process.rows[:0]
     device = ops["device"].value_counts().index[0]
@@ -309,7 +321,7 @@ def _by_period(process: _Process) -> tuple[str, Ints]:
     The period is the distance at which the sequence of names is most like itself: a part of an iteration (a
     layer, a micro-batch) repeats, too, but what lies between its repetitions breaks the sequence there.
     """
-    ops = rows_of(process.ops, is_any(process.ops["kind"], "kernel"))
+    ops = process.kernels
     if not len(ops):
         return "", process.rows[:0]
     device = ops["device"].value_counts().index[0]

@@ -508,8 +508,8 @@ class NsysReport(Shown, Closing):
         domain, _, name = MEASURED.partition(":")
         own = is_any(ranges["domain"], domain) & is_any(ranges["name"], name)
         plain = is_any(ranges["name"], MEASURED) & is_any(ranges["domain"], "")
-        measured = ranges.iloc[np.flatnonzero(own | plain)]
-        if len(measured) and len(measured := measured[measured["end_ns"].notna()]):
+        marked = own | plain
+        if marked.any() and len(measured := ranges[marked & ranges["end_ns"].notna().to_numpy()]):
             return int(measured["start_ns"].min()), int(measured["end_ns"].max())
         first, last = [], []
         for table in (schema.KERNEL, schema.MEMCPY, schema.MEMSET, schema.GRAPH, schema.RUNTIME, schema.NVTX):
