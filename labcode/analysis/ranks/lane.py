@@ -94,16 +94,6 @@ def lanes_of(path: Path, whole: bool = False) -> list[Lane]:
         return _traced(kept(report), whole)
 
 
-def rank_of(report: TimelineReport) -> tuple[int, int]:
-    """The rank of a report and how many there were: as the trace says, else by the file's name."""
-    if isinstance(report, KinetoReport):
-        said = report.metadata().get("distributedInfo")
-        rank = said.get("rank") if isinstance(said, dict) else None
-        if isinstance(rank, int) and rank >= 0:
-            return rank, report.world_size
-    return rank_in_name(report.path), 0
-
-
 def _traced(report: TimelineReport, whole: bool) -> list[Lane]:
     window, apart = (report.window(), False) if whole else _steady(report)
     ops = report.gpu_ops()
@@ -123,8 +113,7 @@ def _traced(report: TimelineReport, whole: bool) -> list[Lane]:
     kernel, graph = is_any(ops["kind"], "kernel"), is_any(ops["kind"], "graph")
     talks, meets = is_communication(ops).to_numpy(), is_meeting(ops).to_numpy() & kernel
     device, names = ops["device"].to_numpy(np.int64), ops["short_name"].to_numpy(object)
-    groups = _groups(report, kernel)
-    rank, world = rank_of(report)
+    rank, world, groups = _distributed(report, kernel)
     gpus = dict(zip(report.gpus()["device"], report.gpus()["name"], strict=True))
     made_by = str(getattr(report, "product_version", "")) or reports.kind_of(report.path)
     lanes = []
@@ -172,14 +161,20 @@ def _traced(report: TimelineReport, whole: bool) -> list[Lane]:
     return lanes
 
 
-def _groups(report: TimelineReport, kernel: Bools) -> Objects:
-    """The communicator of each operation, '' where the report tells none."""
-    found = np.full(len(kernel), "", object)
+def _distributed(report: TimelineReport, kernel: Bools) -> tuple[int, int, Objects]:
+    """The rank of a report and how many there were, as the trace says, else by the file's name; and the
+    communicator of each operation, '' where the report tells none.
+    """
+    groups = np.full(len(kernel), "", object)
     if isinstance(report, KinetoReport):
         kernels = report.kernels()
         order = np.argsort(kernels["start_ns"].to_numpy(np.int64), kind="stable")
-        found[kernel] = kernels["process_group"].to_numpy(object)[order]
-    return found
+        groups[kernel] = kernels["process_group"].to_numpy(object)[order]
+        said = report.metadata().get("distributedInfo")
+        rank = said.get("rank") if isinstance(said, dict) else None
+        if isinstance(rank, int) and rank >= 0:
+            return rank, report.world_size, groups
+    return rank_in_name(report.path), 0, groups
 
 
 def _steady(report: TimelineReport) -> tuple[tuple[int, int], bool]:
