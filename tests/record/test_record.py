@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -21,13 +22,15 @@ from tests.support.programs import python_program
 TORCH = """
 import contextlib, json, sys, types
 class profile:
-    def __init__(self, activities, record_shapes, with_stack): self.said = []
+    def __init__(self, activities, record_shapes, with_stack): self.said, self.more = [], {}
     def start(self): self.said.append("start")
     def stop(self): self.said.append("stop")
+    def add_metadata_json(self, key, text): self.more[key] = json.loads(text)
     def export_chrome_trace(self, path):
         import gzip
         event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
-        with gzip.open(path, "wt") as f: json.dump({"schemaVersion": 1, "traceEvents": [event]}, f)
+        made = {"schemaVersion": 1, "traceEvents": [event], **self.more}
+        with gzip.open(path, "wt") as f: json.dump(made, f)
 class ProfilerActivity: CPU, CUDA = "cpu", "cuda"
 """
 
@@ -38,6 +41,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "__init__.py").write_text(
         "class cuda:\n    is_available = staticmethod(lambda: False)\n"
+        "def get_num_threads():\n    import os\n    return len(os.sched_getaffinity(0))\n"
     )
     (tmp_path / "torch" / "profiler.py").write_text(TORCH)
     (tmp_path / "train.py").write_text(
@@ -65,7 +69,10 @@ def test_a_program_runs_as_ever_and_leaves_a_trace_and_a_report(work: Path) -> N
     assert (done.returncode, files) == (0, ["run.md", "run.trace.json.gz"])
     assert told.startswith("No GPU in use. The operators with the most time of their own: aten::mm ")
     assert json.loads((work / "seen.json").read_text()) == ["__main__", ["train.py", "--lr", "1"], str(work)]
-    assert "aten::mm" in gzip.decompress((work / "run.trace.json.gz").read_bytes()).decode()
+    trace = json.loads(gzip.decompress((work / "run.trace.json.gz").read_bytes()))
+    assert trace["traceEvents"][0]["name"] == "aten::mm"
+    cores = len(os.sched_getaffinity(0))
+    assert trace["computing"] == {"threads": cores, "cores": cores}
     assert "torch.profiler" in (work / "run.md").read_text()
 
 
