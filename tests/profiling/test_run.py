@@ -161,7 +161,13 @@ def test_ctrl_c_reaches_the_program_and_keeps_the_capture() -> None:
 
 def test_a_rank_that_dies_ends_the_others_and_is_named() -> None:
     Path("two.py").write_text(
-        "import os, sys, time\nsys.exit(7) if os.environ['RANK'] == '1' else time.sleep(6000)\n"
+        "import os, sys, time\n"
+        "if os.environ['RANK'] == '0':\n"
+        "    open('began', 'w').close()\n"
+        "    time.sleep(6000)\n"
+        "while not os.path.exists('began'):\n"
+        "    time.sleep(0.05)\n"
+        "sys.exit(7)\n"
     )
     result = profiled("--gpus", "2", "two.py")
     assert result.returncode == 7
