@@ -131,7 +131,9 @@ def _play(folder: Path, told: Path, make: Callable[[Path], Asked], terminal: boo
     base, began = _peak(), _used()
     sizes = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (_mapped() + 4 * MEMORY, sizes))
-    if asked.file_bytes:
+    if asked.file_bytes:  # what is imported first would be kept cut off, for all who import it later
+        sys.dont_write_bytecode = True
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
         resource.setrlimit(resource.RLIMIT_FSIZE, (asked.file_bytes, resource.RLIM_INFINITY))
     code: object
     try:

@@ -1,11 +1,13 @@
 """A sample of the campaign, some cases of each pair of format and command; all of it is `nox -s hostile`."""
 
 import os
+import sys
 
 import pytest
 
 from tests.hostile.__main__ import ready
 from tests.hostile.campaign import FOUND, PAIRS, Pair
+from tests.hostile.judge import Asked, run
 
 SAMPLE = 8  # cases of a pair, a third of those where each starts a process
 DEAR = ("ncu:", "tools:", "ranks:", "sets:list", "outputs:full", "nsys:page", "kineto:page", "perfetto:")
@@ -28,6 +30,12 @@ def test_nothing_breaks(pair: Pair) -> None:
 def test_what_was_found_once_stays_mended(name: str) -> None:
     pair, _, number = name.partition("/")
     assert next(one for one in PAIRS if one.name == pair).case(int(number)).faults == []
+
+
+def test_bytecode_is_not_kept_while_files_are_cut_off() -> None:
+    """Python would keep the start of what a case is the first to import, for all who import it later."""
+    asked = Asked(["--version"], file_bytes=4096, after=lambda *_: "" if sys.dont_write_bytecode else "kept")
+    assert run(lambda _: asked, terminal=False).faults == []
 
 
 def test_the_sample_is_no_small_one() -> None:
