@@ -151,6 +151,8 @@ def _export(rng: Rng, recorders: list[Recorder], *, unended: bool = False, aroun
         begin, end = first + (2 + number) * margin // 2, last - (1 + len(processes) - number) * margin // 2
         measured = {"start_ns": begin, "end_ns": end, "name": MEASURED, "event_type": "push_pop"}
         extra.append({**measured, "pid": one, "tid": one})
+    before = {"start_ns": first, "end_ns": first + margin // 4, "name": "lab:warmup"}
+    extra.append({**before, "event_type": "push_pop", **at})
     if around:
         low, high = first + margin, last - margin
         for device, start, end in ((5, low - 900, low), (6, high, high + 900)):

@@ -10,4 +10,5 @@ def cases(rng: np.random.Generator) -> list[Case]:
     value = float(rng.integers(2, 5000)) + 0.25
     made = [f"Total Time ({unit})" for unit in ("ns", "us", "µs", "ms", "s")]
     made += ["Time (%) of all (ms)", "Med (s)", "Items (ns)", "Time of streams (us)"]
+    made += ["Instances (ms)", "Status (s)"]
     return [Case(header, f"{value} under “{header}”", "to_ns", (header, value)) for header in made]

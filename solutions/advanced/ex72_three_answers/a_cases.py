@@ -12,6 +12,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         "all of it": (whole, whole, 0.25),
         "nothing of it": (0, whole, 0.25),
         "one of many": (1, whole, 0.25),
+        "a tenth of it": (whole // 10, whole, 0.25),
         "just above": (whole // 4 + 1, whole, 0.25),
         "just below": (whole // 4 - 1, whole, 0.25),
         "a threshold between two percent": (127, 1000, 0.125),

@@ -13,6 +13,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         "one on": (warps, warps),
         "half": (16 * warps, warps),
         "none": (0, 0),
+        "instructions that no lane executed": (0, warps),
     }
     made["drawn"] = int(rng.integers(warps, 32 * warps)), warps
     return [

@@ -104,6 +104,9 @@ def _situations(rng: Rng) -> list[tuple[str, Tables, Window]]:
     still_open = nvtx.copy()
     still_open.loc[nvtx["name"] == "lab:measured", "end_ns"] = pd.NA
     found.append(("a range that never ended, and a mark", (ops, api, _marked(still_open)), window))
+    never = nvtx.copy()
+    never.loc[nvtx["name"].isin(["forward", "load batch"]), "end_ns"] = pd.NA
+    found.append(("ranges within a step that never ended", (ops, api, never), window))
     return [*found, *((name, *_stretches(rng, stretches)) for name, stretches in _BY_HAND)]
 
 

@@ -35,6 +35,12 @@ def _scenes(rng: Rng) -> list[tuple[str, pd.DataFrame]]:
             run(97, 99, stream=13),
         ],
         "a long kernel beside two short ones": [run(0, 95), run(5, a, stream=13), run(b, c, stream=20)],
+        "one after the other begins within those that run": [
+            run(0, 95),
+            run(5, b, stream=13),
+            run(a - 5, a, stream=20),
+            run(b + 1, c + 5, stream=25),
+        ],
         "a stream that overlaps nothing": [
             run(0, a),
             run(a - 4, b, stream=13),
