@@ -286,11 +286,11 @@ class CaptureSet:
             )
         expected = next(f.sha256 for f in self.run(experiment, run).files if f.name == stored.name)
         if not stored.name.endswith(_COMPRESSED):
-            _check_hash(stored, expected)
+            check_hash(stored, expected)
             return stored
 
         def unpack(target: Path) -> None:
-            _check_hash(stored, expected)
+            check_hash(stored, expected)
             unpack_xz(stored, target)
 
         return cached(expected, suffix, unpack, most_bytes=unpack_limit(stored.stat().st_size))
@@ -591,7 +591,8 @@ def cached(key: str, suffix: str, make: Callable[[Path], object], *, most_bytes:
         return made.replace(folder / f"{key}-{file_sha256(made)}{suffix}")
 
 
-def _check_hash(path: Path, expected: str) -> None:
+def check_hash(path: Path, expected: str) -> None:
+    """`InputError` where a set's file is missing, only a pointer, or of another SHA-256."""
     if not path.is_file():
         raise InputError(f"{path}: missing from the capture set; restore it from version control")
     refuse_pointer(path, path.stat().st_size)

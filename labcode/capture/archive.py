@@ -43,19 +43,19 @@ _MEMBER = re.compile(
 _MOST_MEMBERS = 2000
 _LARGEST_FILE = 64 << 20
 _LARGEST_TOTAL = 512 << 20
-_CHUNK = 1 << 20
 _TAR_BLOCK, _TAR_RECORD = 512, 10_240
 
 
 @dataclass(frozen=True)
 class _Archive:
-    """An archive opened for reading: its members by name, its manifest, what that says."""
+    """An archive opened for reading: its members by name, its manifest, what that says, its files' hashes."""
 
     path: Path
     tar: tarfile.TarFile
     members: Mapping[str, tarfile.TarInfo]
     manifest: store.Manifest
     captures: store.CaptureSet
+    sha256: Mapping[str, str]
 
 
 def check_target(archive: Path) -> None:
@@ -80,8 +80,8 @@ def write(
     archive in its own right of at most so many bytes, and larger only where one experiment is. Members are
     ``manifest.json`` (with these experiments and their machines only) and ``EXPERIMENT/FILE``; owners and
     times are neutral. With ``claims`` the values of the book's claims come along, where the set has them.
-    Each file appears whole or not at all. Raises `LabError` for an experiment whose traces
-    are not here.
+    Each file appears whole or not at all. Raises `LabError` for an experiment whose traces are not here, or
+    of which a file is not what the manifest says; then nothing is written.
     """
     manifest: store.Manifest = {**read_manifest(folder), "set": folder.name}
     captures = store.parse_manifest(manifest, folder)
@@ -92,6 +92,8 @@ def write(
                 f"{captures.name}/{name}: its trace is not in this thin set, so no archive can hold it; "
                 "`labcode captures add ARCHIVE` brings it"
             )
+        for file in captures.experiments[name].files:
+            store.check_hash(folder / name / file.name, file.sha256)
         if parts and (part_bytes is None or _tar_bytes(manifest, [*parts[-1], name]) <= part_bytes):
             parts[-1].append(name)
         else:
@@ -203,11 +205,7 @@ def thin(set_name: str, keep: Iterable[str], archives: Iterable[Path]) -> list[s
                 "--archive FILE (written where there is none)"
             )
         for member, file in leaving.items():
-            if store.file_sha256(folder / member) != file.sha256:
-                raise InputError(
-                    f"{folder / member}: changed since it was captured (its SHA-256 is not the manifest's); "
-                    "restore it before the set is made thin"
-                )
+            store.check_hash(folder / member, file.sha256)
         lines = [_write_missing(given, folder, names)]
         _refuse_lost(leaving, given, set_name)
         for name in names:
@@ -235,11 +233,10 @@ def _refuse_lost(leaving: Mapping[str, store.FileRecord], archives: list[Path], 
     """`LabError` unless archives of this set hold each of these files as the set has it."""
     missing = dict(leaving)
     for path in archives:
-        with _opened(path) as one, _faults(path):
+        with _opened(path) as one:
             for member in [m for m in missing if m in one.members and one.manifest["set"] == set_name]:
-                with _open(one.tar, one.members[member]) as source:
-                    if hashlib.file_digest(source, "sha256").hexdigest() == missing[member].sha256:  # type: ignore[arg-type]
-                        del missing[member]
+                if one.sha256[member] == missing[member].sha256:
+                    del missing[member]
     if missing:
         raise LabError(
             f"{', '.join(map(str, archives))}: {set_name}/{min(missing)} is not in there as the set has it; "
@@ -249,16 +246,20 @@ def _refuse_lost(leaving: Mapping[str, store.FileRecord], archives: list[Path], 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[_Archive]:
-    """An archive whose members are plain, and whose manifest is sound and lists all of them."""
+    """An archive whose members are plain, and whose sound manifest lists all of them with their hashes.
+
+    All that is cheap to see is seen here, before what is in any file is looked into.
+    """
     with ExitStack() as open_until:
         with _faults(path):
             tar = open_until.enter_context(tarfile.open(plain_file(path), "r:"))
             members = _members(path, tar)
             manifest = _manifest(path, tar, members)
             captures = store.parse_manifest(manifest, Path(manifest["set"]))
-            listed = {f"{r.id}/{file.name}" for r in captures.experiments.values() for file in r.files}
-            _compare(path, set(members) - {MANIFEST, store.CLAIMS_FILE}, listed)
-        yield _Archive(path, tar, members, manifest, captures)
+            listed = {f"{r.id}/{file.name}": file for r in captures.experiments.values() for file in r.files}
+            _compare(path, tar, members, listed)
+        sha256 = {name: file.sha256 for name, file in listed.items()}
+        yield _Archive(path, tar, members, manifest, captures, sha256)
 
 
 @contextmanager
@@ -280,9 +281,9 @@ def _stage(one: _Archive, folder: Path, also: Names, review: list[str] | None) -
     )
     for name, entry in one.manifest["experiments"].items():
         place = staging_folder(folder, name)
-        files = {k: v for run in entry["runs"].values() for k, v in run["files"].items()}
-        for file, expected in files.items():
-            _extract(one.path, one.tar, one.members[f"{name}/{file}"], place / file, expected)
+        for file in (file for run in entry["runs"].values() for file in run["files"]):
+            with _open(one.tar, one.members[f"{name}/{file}"]) as source, (place / file).open("xb") as out:
+                shutil.copyfileobj(source, out)
             where = f"{one.path}: {name}/{file}"
             content = scan.look_into(place / file, where, also)
             if content.private:
@@ -440,28 +441,29 @@ def _manifest(archive: Path, tar: tarfile.TarFile, members: dict[str, tarfile.Ta
     return manifest
 
 
-def _compare(archive: Path, found: set[str], listed: set[str]) -> None:
-    if found - listed:
+def _compare(
+    archive: Path,
+    tar: tarfile.TarFile,
+    members: Mapping[str, tarfile.TarInfo],
+    listed: Mapping[str, store.FileRecord],
+) -> None:
+    found = members.keys() - {MANIFEST, store.CLAIMS_FILE}
+    if found - listed.keys():
         raise InputError(
-            f"{archive}: holds {min(found - listed)!r}, which its manifest does not list; refused"
+            f"{archive}: holds {min(found - listed.keys())!r}, which its manifest does not list; refused"
         )
-    if listed - found:
+    if listed.keys() - found:
         raise InputError(
-            f"{archive}: lacks {min(listed - found)!r}, which its manifest lists; fetch it again"
+            f"{archive}: lacks {min(listed.keys() - found)!r}, which its manifest lists; fetch it again"
         )
+    for name, file in listed.items():
+        with _open(tar, members[name]) as source:
+            sha256 = hashlib.file_digest(source, "sha256").hexdigest()  # type: ignore[arg-type]
+        if members[name].size != file.size_bytes or sha256 != file.sha256:
+            raise InputError(f"{archive}: {name!r} is not the file its manifest describes; fetch it again")
 
 
 def _open(tar: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
     handle = tar.extractfile(info)
     assert handle is not None
     return handle
-
-
-def _extract(
-    archive: Path, tar: tarfile.TarFile, info: tarfile.TarInfo, target: Path, expected: store.FileEntry
-) -> None:
-    with _open(tar, info) as source, target.open("xb") as out:
-        while chunk := source.read(_CHUNK):
-            out.write(chunk)
-    if info.size != expected["bytes"] or store.file_sha256(target) != expected["sha256"]:
-        raise InputError(f"{archive}: {info.name!r} is not the file its manifest describes; fetch it again")

@@ -5,7 +5,7 @@ home for the same things would only have to be found.
 """
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from labcode import store
@@ -21,7 +21,7 @@ from labcode.capture.filing import (
     write_json,
 )
 from labcode.capture.verify import outdated
-from labcode.errors import InputError, LabError
+from labcode.errors import LabError
 from labcode.outputs import whole
 from labcode.show import byte_text
 from labcode.store import CaptureSet, ExperimentRecord
@@ -84,8 +84,6 @@ def prune(set_name: str, *, archive: Path | None = None, drop: bool = False) -> 
             if archive.exists():
                 raise LabError(f"{archive}: there already; choose another name")
             archives.check_target(archive)
-            for name in gone:
-                _check(captures, captures.experiments[name])
             archives.write(archive, captures.path, gone)
             lines.append(f"{archive}: {byte_text(archive.stat().st_size, binary=True)}")
         for name in gone:
@@ -111,9 +109,6 @@ def export(set_name: str, archive: Path) -> list[str]:
     """
     captures = store.load_set(set_name)
     archives.check_target(archive)
-    for record in captures.experiments.values():
-        if not captures.absent(record.id):  # of those that are elsewhere `write` says it
-            _check(captures, record)
     archives.write(archive, captures.path, captures.experiments, claims=True)
     hashes = archive.with_name(archive.name + HASHES)
     with whole(hashes) as part:
@@ -157,21 +152,9 @@ def _content(record: ExperimentRecord) -> tuple[tuple[str, str], ...]:
 def _staged(source: CaptureSet, name: str, target: Path) -> Staged:
     """A copy of an experiment, each file checked, in the set that it goes to."""
     record = source.experiments[name]
-    _check(source, record)
-    place = staging_folder(target, name)
-    for file in _here(source, record):
+    place, absent = staging_folder(target, name), source.absent(name)
+    for file in (file for file in record.files if file not in absent):
+        store.check_hash(source.path / name / file.name, file.sha256)
         shutil.copyfile(source.path / name / file.name, place / file.name)
     entry = read_manifest(source.path)["experiments"][name]
     return Staged(name, place, entry, source.machines[record.machine])
-
-
-def _check(captures: CaptureSet, record: ExperimentRecord) -> None:
-    for file in _here(captures, record):
-        path = captures.path / record.id / file.name
-        if not path.is_file() or store.file_sha256(path) != file.sha256:
-            raise InputError(f"{path}: missing, or its SHA-256 is not the manifest's; restore it first")
-
-
-def _here(captures: CaptureSet, record: ExperimentRecord) -> Iterable[store.FileRecord]:
-    absent = captures.absent(record.id)
-    return (file for file in record.files if file not in absent)

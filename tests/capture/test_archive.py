@@ -291,13 +291,18 @@ def test_archives_of_several_machines_and_sets_arrive_in_one_command(packed: Pat
     assert json.loads((elsewhere / "yours/manifest.json").read_text())["set"] == "yours"
 
 
-def test_of_several_archives_none_is_imported_when_one_is_bad(packed: Path, lab: Lab) -> None:
+def test_of_several_archives_none_is_imported_when_one_is_bad(
+    packed: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[Path] = []
+    monkeypatch.setattr(archive.scan, "look_into", lambda path, *_: looked.append(path))
     other = of_beta(packed, {}, "yours")
     bad = rewrite(packed, lambda m: m.update({"beta/record.json": b"{}"}))
     before = lab.tree()
     with pytest.raises(InputError, match=r"changed\.tar: 'beta/record\.json' is not the file its manifest"):
         archive.add([packed, other, bad])
     assert lab.tree() == before
+    assert looked == []  # hashes come first: looking into files takes minutes
 
 
 def test_captures_of_another_gpu_are_refused_unless_asked_for(packed: Path, lab: Lab, tmp_path: Path) -> None:
@@ -378,6 +383,18 @@ def test_packing_a_set(captured: Lab, tmp_path: Path) -> None:
         (("mine",), "Missing option '--archive'"),
     ):
         assert message in one_line(labcode("captures", "pack", *words)), words
+
+
+def test_a_changed_or_lost_file_is_not_packed(captured: Lab, tmp_path: Path) -> None:
+    record = captured.sets / "mine/beta/record.json"
+    words = ("captures", "pack", "mine", "--archive", tmp_path / "x.tar")
+    record.write_text("{}")
+    assert f"{record}: changed since it was captured (its SHA-256 is not" in one_line(labcode(*words))
+    record.unlink()
+    assert f"{record}: missing from the capture set" in one_line(labcode(*words))
+    assert labcode("captures", "pack", "mine", "alpha", "--archive", tmp_path / "a.tar").returncode == 0
+    assert (tmp_path / "a.tar").exists()
+    assert not (tmp_path / "x.tar").exists()
 
 
 def test_a_part_of_one_experiment_may_be_larger_and_says_so(captured: Lab, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_sets_of_different_gpus_and_damaged_ones_are_refused(captured: Lab) -> N
     shutil.rmtree(captured.sets / "mine/beta")
     edit(captured.sets / "mine", lambda manifest: manifest["experiments"].pop("beta"))
     before = captured.tree()
-    with pytest.raises(InputError, match=r"record\.json: missing, or its SHA-256 is not the manifest's"):
+    with pytest.raises(InputError, match=r"record\.json: changed since it was captured"):
         whole_sets.merge("mine", ["left"])
     edit(folder, lambda manifest: manifest["machines"]["m1"].update(gpus=[{"name": "Other GPU"}]))
     message = "sets of different GPUs stay apart: mine on Fake GPU; left on Other GPU"
@@ -161,7 +161,7 @@ def test_what_is_not_whole_is_not_exported(captured: Lab, tmp_path: Path) -> Non
         archive.add([out], tmp_path / "elsewhere")
     assert not (tmp_path / "elsewhere/mine").exists()
     (captured.sets / "mine/beta/record.json").write_text("{}")
-    with pytest.raises(InputError, match=r"record\.json: missing, or its SHA-256 is not the manifest's"):
+    with pytest.raises(InputError, match=r"record\.json: changed since it was captured"):
         whole_sets.export("mine", out)
     archive.add([captured.archive])
     archive.thin("mine", [], [tmp_path / "traces.tar"])
