@@ -122,6 +122,19 @@ def test_ctrl_c_in_a_command_is_one_line(tmp_path: Path) -> None:
     assert (result.returncode, result.stderr) == (130, said)
 
 
+def test_bytecode_that_is_cut_off_is_named_in_one_line(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "labcode", "stats", "--list"]
+    env = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path), "PYTHONDONTWRITEBYTECODE": ""}
+    subprocess.run(words, env=env, capture_output=True, check=True)
+    for module in ("labcode/cli/read", "labcode/verbs/stats"):  # before a command runs, and while it does
+        (file,) = (path for path in tmp_path.rglob("*.pyc") if f"{module}." in str(path))
+        whole = file.read_bytes()
+        file.write_bytes(whole[:200])
+        said = one_line(subprocess.run(words, env=env, capture_output=True, text=True))
+        assert said.startswith(f"labcode: {file}: damaged bytecode of Python (")
+        file.write_bytes(whole)
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [

@@ -1,6 +1,7 @@
 """Completion in shells: what Typer's scripts offer of the lab's commands."""
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ def bash(tmp_path: Path, *words: str) -> list[str]:
     done = labcode("completion", "bash")
     assert (done.returncode, done.stderr) == (0, "")
     command = tmp_path / "labcode"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m labcode "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m labcode "$@"\n')
     command.chmod(0o755)
     asked = " ".join(f"'{word}'" for word in words)
     code = f"{done.stdout}\nCOMP_WORDS=({asked}); COMP_CWORD={len(words) - 1}\n"
@@ -35,6 +36,8 @@ def bash(tmp_path: Path, *words: str) -> list[str]:
         (["stats", "x.sqlite", "--rep"], ["--report"]),
         (["stats", "--format", "j"], ["json"]),
         (["report", "-f", ""], ["html", "md", "json"]),
+        (["stats", "x.sqlite", "-r", "cuda_gpu_kern_s"], ["cuda_gpu_kern_sum"]),
+        (["stats", "--report", "op_sum,cuda_gpu_kern_s"], ["op_sum,cuda_gpu_kern_sum"]),
         (["completion", ""], ["bash", "zsh", "fish"]),
         (["--limit", "3", "diag"], ["diagnose"]),
     ],

@@ -95,6 +95,16 @@ def _fail(message: str) -> NoReturn:
     sys.exit(2)
 
 
+def _cut_short(error: Exception) -> str:
+    """What to say of a file that ended too early; bytecode that Python wrote of a module is named."""
+    trace = error.__traceback__
+    while trace is not None:
+        if path := trace.tb_frame.f_locals.get("bytecode_path"):  # of importlib, which does not name it
+            return f"{path}: damaged bytecode of Python ({error}); delete it, it is written anew"
+        trace = trace.tb_next
+    return f"a file ended too early ({error or 'no more data'}); fetch or record it again"
+
+
 def _abandon_stdout() -> None:
     """Print what can still be printed, and keep the interpreter from trying again when it ends.
 
@@ -126,7 +136,10 @@ def _main(interrupted: Sequence[int]) -> NoReturn:
         sys.exit(code if isinstance(code, int) else 0)
     except LabError as error:
         _fail(str(error))
-    except (typer.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt, EOFError) as error:
+        early = error if isinstance(error, EOFError) else error.__cause__  # which Typer takes for Ctrl-D
+        if isinstance(early, EOFError):
+            _fail(_cut_short(early))
         print("labcode: interrupted; nothing was left half-written", file=sys.stderr)
         sys.exit(130)
     except Ended as ended:

@@ -39,6 +39,14 @@ JudgedWindow = Annotated[
 ]
 
 
+def _reports(incomplete: str) -> list[str]:
+    """What may stand where the name of a report is begun, perhaps after others and a comma."""
+    from labcode.verbs.stats import every_name
+
+    before, comma, _ = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in every_name()]
+
+
 def stats(
     files: Annotated[
         list[Path] | None,
@@ -50,7 +58,12 @@ def stats(
     ] = None,
     report: Annotated[
         list[str] | None,
-        typer.Option("--report", "-r", help="Report name as in `nsys stats`, or several: NAME,NAME."),
+        typer.Option(
+            "--report",
+            "-r",
+            help="Report name as in `nsys stats`, or several: NAME,NAME.",
+            autocompletion=_reports,
+        ),
     ] = None,
     list_only: Annotated[
         bool, typer.Option("--list", help="List the reports there are, or that the files can answer.")

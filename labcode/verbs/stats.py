@@ -186,6 +186,11 @@ def list_reports(files: Sequence[Path], fmt: str, output: TextIO) -> None:
         write({"report": texts_of(names), "tells": texts_of(told)}, fmt, output)
 
 
+def every_name() -> list[str]:
+    """The names of all reports on files of any kind."""
+    return list(dict.fromkeys(name for kind in able("stats") for name in shelf_of(kind).reports))
+
+
 def _first_sentence(shelf: Shelf[Any], name: str) -> str:
     about = shelf.about(name) if shelf.about else shelf.reports[name].__doc__ or ""
     plain = " ".join(about.replace("``", "").replace("`", "").split())
