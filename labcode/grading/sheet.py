@@ -46,7 +46,7 @@ _OF_THE_BOOK = "that one came with the book: record it yourself"
 _PERCENT = 10  # a share from here on is meant in percent; below it may be the whole over a part, too
 _AS_NEAR = 0.002  # of misreadings' numbers: they cannot be told from each other
 _NEAR = 4  # times the tolerance: read off too roughly,
-_ALIKE = 0.02  # of a misreading's number: further off it is another one
+_ALIKE, _SAME = 0.02, 0.002  # of a misreading's number: further off it is another one, however it is rounded
 _NUMBER = r"\d+(?:\.\d*)?(?:[eE][-+]?\d+)?"
 _QUANTITY = re.compile(rf"\s*([-+]?{_NUMBER})\s*(.*?)\s*")
 _SPAN = re.compile(rf"\s*\[?\s*({_NUMBER})\s*(.*?)\s*(?:to|and|,|-|–|…)\s*({_NUMBER})\s*(.*?)\s*\]?\s*")
@@ -123,8 +123,12 @@ class Number(Question):
         return bool(abs(given - right) <= self._allowed(right))
 
     def gives(self, value: float, given: float) -> bool:
-        """Whether an answer is a misreading's number: within the tolerance, and hardly beside it."""
-        return self.same(value, given) and abs(given - value) <= _ALIKE * abs(value)
+        """Whether an answer is a misreading's number: within the tolerance, and no further off than by how
+        it is rounded.
+        """
+        rounding = 0.5 * 10.0 ** -len(f"{given:.9f}".rstrip("0").partition(".")[2])
+        off = min(_ALIKE * abs(value), max(rounding, _SAME * abs(value)))
+        return self.same(value, given) and abs(given - value) <= off * (1 + 1e-9)
 
     def _allowed(self, right: float) -> float:
         return max(self.by, self.within * abs(right)) * (1 + 1e-9)
