@@ -5,7 +5,7 @@ it, and finds the typical mistake that an answer comes from.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -17,19 +17,23 @@ from labcode.show import cut, time_text
 
 SMALL_TABLE = 12
 _COUNTS = 1000  # whole numbers below are counts, which have no unit
+_SMALL, _SEVERAL = 100, 4
 _SCALES = {
     1e3: "a factor of 1,000: check the unit (ns, µs, ms, s)",
     1e6: "a factor of 1,000,000: check the unit (ns and ms, bytes and MB)",
     1e9: "a factor of 1,000,000,000: check the unit (ns and s, bytes and GB)",
-    8.0: "a factor of 8: bits and bytes",
-    1.024: "a factor of 1.024: KB is 1,000 bytes, KiB is 1,024",
-    1.024**2: "a factor of 1.049: MB is 10⁶ bytes, MiB is 2²⁰",
-    1.024**3: "a factor of 1.074: GB is 10⁹ bytes, GiB is 2³⁰",
+    8.0: "a factor of 8: bits for bytes?",
+    1.024: "a factor of 1.024: KB (1,000 bytes) for KiB (1,024)?",
+    1.024**2: "a factor of 1.049: MB (10⁶ bytes) for MiB (2²⁰)?",
+    1.024**3: "a factor of 1.074: GB (10⁹ bytes) for GiB (2³⁰)?",
 }
 
 _ORDER = "the right entries in the wrong order"
-_NO_SHARE = "a share cannot be below 0 or above 1: something is counted twice, or divided by the wrong total"
-FACTS = (_ORDER, _NO_SHARE)  # true of an answer, whatever others are
+_PLACES = "as many of each entry as there should be, at other places"
+PERCENT = "this is in percent; a share runs from 0 to 1"
+_NO_SHARE = "a share cannot be below 0 or above 1"
+_NAN = "NaN where there should be a number: 0 / 0, or a missing value in what is computed?"
+FACTS = (_ORDER, _PLACES, _NO_SHARE, _NAN)  # true of an answer, whatever others are
 
 
 @dataclass(frozen=True)
@@ -137,11 +141,13 @@ def generic(share: bool, expected: Any, got: Any) -> str:
     if len(_numbers(expected)) != len(_numbers(got)):
         return ""
     pairs = list(zip(_numbers(expected), _numbers(got), strict=True))
+    if any(math.isnan(b) and not math.isnan(a) for a, b in pairs):
+        return _NAN
     telling = [(a, b) for a, b in pairs if a and b and not math.isinf(a)]
     if telling and len(telling) == len([a for a, _ in pairs if a]):
         shares = share or all(0 <= a <= 1 for a, _ in pairs)
         if shares and all(math.isclose(b, 100 * a, rel_tol=1e-6) for a, b in telling):
-            return "this is in percent; a share runs from 0 to 1"
+            return PERCENT
         counts = all(type(x) is int and abs(x) < _COUNTS for x in (expected, got))
         for factor, words in () if share or counts else _SCALES.items():
             for scale in (factor, 1 / factor):
@@ -149,7 +155,8 @@ def generic(share: bool, expected: Any, got: Any) -> str:
                     return words
         if all(math.isclose(b, -a, rel_tol=1e-6) for a, b in telling):
             return "the sign is the other way round"
-    if share and pairs and all(math.isclose(b, 1 - a, rel_tol=1e-6, abs_tol=1e-9) for a, b in pairs):
+    rest = all(math.isclose(b, 1 - a, rel_tol=1e-6, abs_tol=1e-9) for a, b in pairs)
+    if share and rest and any(0 < a < 1 for a, _ in pairs):
         return "this is the other part: 1 minus the share that was asked for"
     if share and any(b < -1e-9 or b > 1 + 1e-9 for _, b in pairs):
         return _NO_SHARE
@@ -158,8 +165,30 @@ def generic(share: bool, expected: Any, got: Any) -> str:
         and isinstance(got, list)
         and sorted(map(repr, expected)) == sorted(map(repr, got))
     ):
-        return _ORDER
+        if len(expected) < 4 and all(map(_is_small, expected)):
+            return ""  # a few small numbers are the same by chance
+        return _ORDER if len(set(map(repr, expected))) == len(expected) else _PLACES
     return ""
+
+
+def telling(answers: Sequence[Any]) -> bool:
+    """Whether wrong answers tell the mistake that gives them from others.
+
+    None, a truth value, a word, nothing, or a small whole number is what many a mistake gives, unless there
+    are several different ones.
+    """
+    return any(map(_is_telling, answers)) or len(set(map(repr, answers))) >= _SEVERAL
+
+
+def _is_telling(answer: Any) -> bool:
+    if isinstance(answer, Mapping | list):
+        parts = list(answer.values()) if isinstance(answer, Mapping) else answer
+        return len(parts) >= _SEVERAL or any(map(_is_telling, parts))
+    return _is_number(answer) and math.isfinite(answer) and not _is_small(answer)
+
+
+def _is_small(value: Any) -> bool:
+    return _is_number(value) and abs(value) < _SMALL and value == int(value)
 
 
 def shape(expected: Any, got: Any, may_be_none: bool = False) -> str:

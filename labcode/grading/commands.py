@@ -9,7 +9,7 @@ import ast
 import difflib
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,7 @@ NCU: Options = {
     "set": ("", ("basic", "detailed", "full", "roofline", "pmsampling", "nvlink"), ""),
     "section": ("", _ANY, ""),
     "metrics": ("", _ANY, ""),
+    "kernel-id": ("", _ANY, ""),
     "kernel-name": ("k", _ANY, ""),
     "kernel-name-base": ("", ("function", "demangled", "mangled"), "function"),
     "launch-skip": ("s", _ANY, "0"),
@@ -249,14 +250,20 @@ class Ncu:
         skip, count = int(self.line["launch-skip"]), self.line["launch-count"]
         before = int(self.line["launch-skip-before-match"])
         found = [n for n, one in enumerate(launches) if n >= before and self._meant(one)]
+        if "kernel-id" in self.line:
+            kernel, number = _of_id(self.line["kernel-id"])
+            times = [1 + [one.kernel for one in launches[:n]].count(launches[n].kernel) for n in found]
+            each = zip(found, times, strict=True)
+            found = [
+                n
+                for n, time in each
+                if _is_called(kernel, launches[n].kernel) and re.fullmatch(number or ".*", str(time))
+            ]
         return found[skip:][: int(count)] if count else found[skip:]
 
     def _meant(self, one: Launch) -> bool:
         name, only = self.line["kernel-name"], self.line.options.get("nvtx-include", ())
-        if name.startswith("regex:"):
-            if not re.search(name.removeprefix("regex:"), one.kernel):
-                return False
-        elif name and name != one.kernel:
+        if not _is_called(name, one.kernel):
             return False
         if not only:
             return True
@@ -353,6 +360,16 @@ class Labcode:
 Recording = Nsys | Ncu | Torch | Labcode
 
 
+def other_program(right: str) -> Callable[[Nsys | Ncu], str]:
+    """What is told of a command that runs another program than the right one."""
+    return lambda r: f"this runs `{shlex.join(r.program)}`; the program is {right}"
+
+
+def named(launches: Sequence[Launch], numbers: Iterable[int]) -> str:
+    """The kernels of some launches, each once, in words."""
+    return ", ".join(dict.fromkeys(launches[n].kernel for n in numbers))
+
+
 def read(tool: str, text: str) -> Recording:
     """What a command would record; `LabError` in the tool's stead for one that it would refuse."""
     if tool == "torch.profiler":
@@ -370,6 +387,7 @@ def read(tool: str, text: str) -> Recording:
         return Nsys(_with_program("nsys profile", line))
     if tool == "ncu":
         line = _line("ncu", words[1:], NCU)
+        _of_id(line["kernel-id"] or ":::")
         return Ncu(_with_program("ncu", line))
     command = words[1] if len(words) > 1 else ""
     if command not in LABCODE:
@@ -397,8 +415,12 @@ def _line(command: str, words: Sequence[str], known: Options, *, mixed: bool = F
                 name, value, given = name[0], name[1:], "="
             name = short.get(name, name)
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            meant = f"; did you mean --{close[0]}?" if close else ""
+            begin = [one for one in known if name and one.startswith(name)]
+            close = begin or difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+            others = {"nsys": NSYS, "ncu": NCU, **{f"labcode {one}": names for one, names in LABCODE.items()}}
+            owner = next((tool for tool, names in others.items() if name in names), "")
+            meant = f"; it is one of {owner}" if owner else ""
+            meant = f"; did you mean --{close[0]}?" if close else meant
             raise LabError(f"{command} has no option {word.partition('=')[0]} among those known here{meant}")
         values = known[name][1]
         if values == _FLAG:
@@ -422,7 +444,10 @@ def _with_program(command: str, line: Line) -> Line:
     return line
 
 
-_WHOLE = ("delay", "duration", "launch-skip", "launch-count", "launch-skip-before-match")
+_WHOLE = ("delay", "duration", "launch-skip", "launch-count", "launch-skip-before-match") + (
+    "gpu-metrics-frequency",
+    "python-sampling-frequency",
+)
 _TORCH = (
     *("activities", "schedule", "on_trace_ready", "record_shapes", "profile_memory", "with_stack"),
     *("with_flops", "with_modules"),
@@ -488,6 +513,33 @@ def _known(name: str | None, names: Sequence[str], of: str) -> str:
     close = difflib.get_close_matches(name or "", names, n=1)
     meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
     raise LabError(f"{of} has no {name or 'such argument'!r}; {meant}")
+
+
+def _is_called(name: str, kernel: str) -> bool:
+    """Whether a kernel has a name, or fits ``regex:…``; any fits nothing."""
+    if name.startswith("regex:"):
+        return re.search(name.removeprefix("regex:"), kernel) is not None
+    return name in ("", kernel)
+
+
+def _of_id(text: str) -> tuple[str, str]:
+    """The kernel and the invocations, from 1 on, of ``context:stream:[regex:]kernel:invocation``."""
+    context, _, rest = text.partition(":")
+    stream, colon, rest = rest.partition(":")
+    kernel, last, number = rest.rpartition(":")
+    if not (colon and last) or kernel == "regex":
+        raise LabError(
+            f"ncu: --kernel-id is context:stream:[regex:]kernel:invocation, as ::gemm:2; not {text!r}"
+        )
+    if context or stream:
+        raise LabError(
+            "ncu: these examples have no numbers of contexts and streams: leave them empty, ::kernel:2"
+        )
+    try:
+        re.compile(kernel.removeprefix("regex:")), re.compile(number)
+    except re.error as error:
+        raise LabError(f"ncu: --kernel-id {text}: no regular expression: {error}") from None
+    return kernel, number
 
 
 def _within(filtered: str, ranges: Sequence[str]) -> bool:

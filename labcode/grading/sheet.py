@@ -44,9 +44,13 @@ _SCALES = {
 }
 _OF_THE_BOOK = "that one came with the book: record it yourself"
 _PERCENT = 10  # a share from here on is meant in percent; below it may be the whole over a part, too
+_AS_NEAR = 0.002  # of misreadings' numbers: they cannot be told from each other
 _NEAR = 4  # times the tolerance: read off too roughly,
-_ALIKE = 0.05  # of a misreading's share: further off it is another number
-_QUANTITY = re.compile(r"\s*([-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(.*?)\s*")
+_ALIKE, _SAME = 0.02, 0.002  # of a misreading's number: further off it is another one, however it is rounded
+_NUMBER = r"\d+(?:\.\d*)?(?:[eE][-+]?\d+)?"
+_QUANTITY = re.compile(rf"\s*([-+]?{_NUMBER})\s*(.*?)\s*")
+_SPAN = re.compile(rf"\s*\[?\s*({_NUMBER})\s*(.*?)\s*(?:to|and|,|-|–|…)\s*({_NUMBER})\s*(.*?)\s*\]?\s*")
+_THINGS = re.compile(r"(?!.*(?:second|minute|hour|byte|watt|joule|hertz))(?:[a-z]{4,}|x|×)(?: [a-z]+)*")
 _ROUGHLY = 0.15  # if it is no more than so much beside the right one, or twice the tolerance
 
 
@@ -99,9 +103,12 @@ class Number(Question):
         return f"{self.by:g}" if not self.within else f"{100 * self.within:g} %"
 
     def meant(self, given: Any) -> Any:
-        """Of a text such as "2.5 µs" its number, in the unit that is asked for."""
+        """Of a text such as "2.5 µs" or "12 cycles" its number, in the unit that is asked for."""
         found = _QUANTITY.fullmatch(given) if isinstance(given, str) else None
-        factor = units.factor(found[2] or self.unit or "1", self.unit or "1") if found else None
+        unit = {"percent": "%"}.get(found[2], found[2]) if found else ""
+        if not self.unit and unit != "%" and _THINGS.fullmatch(unit):
+            unit = ""  # what is counted
+        factor = units.factor(unit or self.unit or "1", self.unit or "1")
         return float(found[1]) * factor if found and factor else given
 
     def unfit(self, given: Any) -> str:
@@ -116,8 +123,12 @@ class Number(Question):
         return bool(abs(given - right) <= self._allowed(right))
 
     def gives(self, value: float, given: float) -> bool:
-        """Whether an answer is a misreading's number."""
-        return self.same(value, given)
+        """Whether an answer is a misreading's number: within the tolerance, and no further off than by how
+        it is rounded.
+        """
+        rounding = 0.5 * 10.0 ** -len(f"{given:.9f}".rstrip("0").partition(".")[2])
+        off = min(_ALIKE * abs(value), max(rounding, _SAME * abs(value)))
+        return self.same(value, given) and abs(given - value) <= off * (1 + 1e-9)
 
     def _allowed(self, right: float) -> float:
         return max(self.by, self.within * abs(right)) * (1 + 1e-9)
@@ -128,7 +139,7 @@ class Number(Question):
             if factor == 100 and self.unit not in ("", "%"):
                 continue  # no share in any form
             for scale in (factor, 1 / factor):
-                if right and math.isclose(given, right * scale, rel_tol=0.05):
+                if right and math.isclose(given, right * scale, rel_tol=_ALIKE):
                     turned = not self.unit and abs(given * right - 1) < abs(given / (right * scale) - 1)
                     return "the other way round" if turned else words
         if right and self.same(-right, given):
@@ -192,19 +203,15 @@ class Share(Number):
         if said := super().unfit(given):
             return said
         if 1 < given < _PERCENT:  # of a part, or the whole over its part
-            percent = f"{given:g} percent are {given / 100:g}"
-            return f"a share runs from 0 to 1: the part over the whole, not turned round; {percent}"
+            percent = f"is it in percent ({given:g} % are {given / 100:g})"
+            return f"a share runs from 0 to 1: {percent}, or the whole over its part?"
         if _PERCENT <= given <= 100:
-            return f"{given:g} is in percent; a share runs from 0 to 1: {given / 100:g}"
+            return f"a share runs from 0 to 1; {given:g} percent are {given / 100:g}"
         return "" if 0 <= given <= 1 else "a share runs from 0 to 1"
-
-    def gives(self, value: float, given: float) -> bool:
-        """As near as it has to be, and of a small share near it, too: others lie beside it."""
-        return self.same(value, given) and abs(given - value) <= _ALIKE * abs(value)
 
     def near(self, right: Any, given: Any) -> str:
         """The other part, or too rough a reading."""
-        if self.same(1 - right, given):
+        if self.gives(1 - right, given):
             return "this is the other part: 1 minus the share that was asked for"
         close = max(2 * self.by, _ROUGHLY * abs(right))
         return super().near(right, given) if abs(given - right) <= min(_NEAR * self.by, close) else ""
@@ -254,12 +261,16 @@ class Name(Question):
 
     def same(self, right: Any, given: Any) -> bool:
         """It stands in the right name and in no other, or is the right name."""
-        if not isinstance(right, Names):
-            return bool(right == given)
+        return self.named(right, given) == (right.right if isinstance(right, Names) else right)
+
+    def named(self, right: Any, given: str) -> str | None:
+        """The name that is meant, of all that there are; None where it is none of them, or may be several."""
+        if not isinstance(right, Names) or given in right.all:
+            return given
         found = [name for name in right.all if given.lower() in name.lower()]
         if not found:  # a longer form of it, such as a kernel's name with its template arguments
             found = sorted((name for name in right.all if name.lower() in given.lower()), key=len)[-1:]
-        return given == right.right or (bool(given.strip()) and found == [right.right])
+        return found[0] if len(found) == 1 and given.strip() else None
 
     def near(self, right: Any, given: Any) -> str:
         """It stands in several, or in none."""
@@ -293,6 +304,14 @@ class Interval(Question):
             return f"[low, high], shares from 0 to 1, at most {self.widest:g} apart"
         unit = f" in {self.unit}" if self.unit else ""
         return f"[low, high]{unit}, high at most {self.widest:g} times low"
+
+    def meant(self, given: Any) -> Any:
+        """Of a text such as "50 to 60 GB/s", or of two texts, the numbers."""
+        one = Share(self.key, "") if self.share else Number(self.key, "", unit=self.unit)
+        found = _SPAN.fullmatch(given) if isinstance(given, str) else None
+        if found:
+            given = [f"{found[1]} {found[2] or found[4]}", f"{found[3]} {found[4]}"]
+        return [one.meant(each) for each in given] if isinstance(given, list) else given
 
     def unfit(self, given: Any) -> str:
         """No two numbers in order, or too far apart."""
@@ -335,11 +354,18 @@ class Interval(Question):
 
 @dataclass(frozen=True)
 class Check:
-    """What a command has to record: ``holds`` gets what it would; ``wrong`` is a command that does not."""
+    """What a command has to record: ``holds`` gets what it would; ``wrong`` is a command that does not.
 
-    says: str
+    ``says`` is told of what does not hold: a text, or what gives one of what would be recorded.
+    """
+
+    says: str | Callable[[Any], str]
     holds: Callable[[Any], bool]
     wrong: str
+
+    def told(self, recording: Any) -> str:
+        """What is told of what a command would record."""
+        return self.says if isinstance(self.says, str) else self.says(recording)
 
 
 @dataclass(frozen=True)
@@ -373,7 +399,7 @@ class Command(Question):
         from labcode.grading import commands
 
         recording = commands.read(self.tool, given)
-        return [check.says for check in right.checks if not check.holds(recording)]
+        return [check.told(recording) for check in right.checks if not check.holds(recording)]
 
     def near(self, right: Any, given: Any) -> str:
         """What the first check that fails says."""
@@ -410,7 +436,7 @@ class Recording(Question):
         """What the checks that fail say; a check that cannot look is left to those before it."""
         try:
             with right.open(Path(given)) as report:
-                return [check.says for check in right.checks if not check.holds(report)]
+                return [check.told(report) for check in right.checks if not check.holds(report)]
         except LabError as error:
             return [str(error)]
 
@@ -544,27 +570,41 @@ class Sheet:
         lines = [f"{one.key}: {_brief(given[one.key])} is not right" for one in bad]
         told = {key: say for say, keys in self.mistaken(given, answers) for key in keys}
         for place, one in enumerate(bad):
-            said = told.get(one.key) or one.near(right[one.key], given[one.key])
+            near = one.near(right[one.key], given[one.key])
+            said = told.get(one.key) or near
+            if (
+                isinstance(one, Interval) and said != near
+            ):  # of why somebody predicts there is no more than a guess
+                said = f"{near}; perhaps: {said}"
             lines[place] = f"{lines[place]}: {said}" if said else lines[place]
         count = f"{len(bad)} of {len(self.questions)} answers"
         verb = "is" if len(bad) == 1 else "are"
         return Verdict("failed", f"{count} {verb} wrong", tuple(lines), score, predictions=predicted)
 
     def mistaken(self, given: Mapping[str, Any], answers: Answers) -> list[tuple[str, list[str]]]:
-        """What misreadings say that fit every answer they would have given, and the keys they explain."""
+        """What misreadings say that fit every answer they would have given, and the keys they explain.
+
+        Of several for a key those count that explain the most keys, and of alike numbers the nearest. Where
+        two are left, both are told; where there are more, none.
+        """
         questions = {one.key: one for one in self.questions}
-        found: list[tuple[float, tuple[str, list[str]]]] = []
+        found: dict[str, list[tuple[int, float, str]]] = {}
         for misreading in answers.misreadings:
             fits = all(
                 _gave(questions[key], value, given[key], answers.right[key])
                 for key, value in misreading.gives.items()
             )
             wrong = [k for k in misreading.gives if not questions[k].same(answers.right[k], given[k])]
-            if fits and wrong:
-                far = max(_apart(value, given[key]) for key, value in misreading.gives.items())
-                found.append((far, (misreading.says, wrong)))
-        found.sort(key=lambda one: one[0])  # of alike numbers the nearest, else the first that explains a key
-        return [told for _, told in found[::-1]]
+            for key in wrong if fits else ():
+                far = _apart(misreading.gives[key], given[key])
+                found.setdefault(key, []).append((-len(wrong), far, misreading.says))
+        told: dict[str, list[str]] = {}
+        for key, each in found.items():
+            most, nearest, _ = min(each)
+            says = dict.fromkeys(says for n, far, says in each if n == most and far <= nearest + _AS_NEAR)
+            if len(says) <= 2:
+                told.setdefault("; or else: ".join(says), []).append(key)
+        return list(told.items())
 
     def _predicted(self, one: Interval, right: Any, given: Sequence[float]) -> Predicted:
         low, high, measured = float(given[0]), float(given[1]), float(right)
@@ -634,10 +674,9 @@ def _unpacked(file: Path) -> bytes:
 def _gave(question: Question, value: Any, given: Any, right: Any) -> bool:
     """Whether a learner's answer is what a misreading gives; of a name, a part that no other has suffices."""
     if isinstance(question, Name) and isinstance(value, str):
-        names = right.all if isinstance(right, Names) and given not in right.all else ()
-        if len([name for name in names if given.lower() in name.lower()]) > 1:
-            return False
-        return value.lower() in given.lower() or (len(given) > 3 and given.lower() in value.lower())
+        if isinstance(right, Names) and value not in right.all:  # it stands elsewhere in the capture
+            return value.lower() in given.lower() or (len(given) > 3 and given.lower() in value.lower())
+        return question.named(right, given) == value
     return question.gives(value, given) if isinstance(question, Number) else question.same(value, given)
 
 

@@ -39,8 +39,8 @@ from labcode.outputs import swept
 from labcode.store import CaptureSet, repository_root
 
 MISTAKES_LIMIT_S = 10.0
+_OTHERS = 3  # right answers make a single wrong one tell what it lacks
 SOLUTION_LIMIT_S = 120.0
-LEAST = 2 / 3  # of the wrong answers a reason has to explain
 Answered = tuple[Case, Any]  # a case, and what a learner's function answered
 
 
@@ -106,6 +106,7 @@ class Task:
         after = [(one, answered) for one, answered in later if one.function == case.function]
         reason = (
             self.unknown_word(case, expected, got)
+            or self._always(case, got, before, after)
             or self.mistaken(case, got, before, after)
             or cases.shape(expected, got, self._may_be_none(case, before))
             or self._generic(case, got, after)
@@ -143,56 +144,73 @@ class Task:
             self._words[function] = tuple(word for word in named if word in found and found <= set(named))
         return self._words[function]
 
+    def _always(self, case: Case, got: Any, before: Sequence[Case], after: Sequence[Answered]) -> str:
+        """In words: the function gives one and the same that tells nothing, which many a mistake does."""
+        given = [(self.expect(one), self.expect(one)) for one in before if one.function == case.function]
+        given += [(self.expect(one), answered) for one, answered in after]
+        if (
+            len(given) < 2
+            or cases.telling([got])
+            or not all(cases.matches(got, one, 0.0) for _, one in given)
+        ):
+            return ""
+        if cases.shape(self.expect(case), got, may_be_none=True):
+            return ""  # which says more
+        if isinstance(got, str) and f"'{got}'" not in self.source and f'"{got}"' not in self.source:
+            return ""  # something of the inputs
+        return f"all {len(given) + 1} answers are {cases.brief(got, 60)}"
+
     def _generic(self, case: Case, got: Any, after: Sequence[Answered]) -> str:
-        """A mistake that any answer can have, if most wrong ones of the function have the same."""
+        """A mistake that any answer can have, if all wrong ones of the function have the same."""
         said = cases.generic(case.share, self.expect(case), got)
         if not said or said in cases.FACTS:
             return said
         wrong = [one for one in after if not self._right(*one)]
-        alike = [_gist(cases.generic(c.share, self.expect(c), given)) == _gist(said) for c, given in wrong]
-        return said if sum(alike) + 1 >= LEAST * (len(alike) + 1) else ""
+        percent = _gist(said) == cases.PERCENT  # also where the whole is more than 1
+        given = [_gist(cases.generic(c.share or percent, self.expect(c), got)) for c, got in wrong]
+        return said if set(given) <= {_gist(said)} else ""
 
     def mistaken(
         self, case: Case, got: Any, before: Sequence[Case] = (), after: Sequence[Answered] = ()
     ) -> str:
-        """What the first of the mistakes says that gives this wrong answer; empty when none does.
+        """What the mistake says that gives this wrong answer; empty when none does, or more than two do.
 
         A mistake that would have been wrong on another case, ``before`` or ``after``, where the answer was
-        right, is another one; so is one that gives fewer than half of the wrong answers ``after``. One that
-        gives all of them comes first.
+        right, is another one; so is one that does not give all of the wrong answers ``after``. Where others
+        might give the same, too, it is told as an example.
         """
-        expected = self.expect(case)
+        expected, fit = self.expect(case), list[str]()
         with contextlib.suppress(TooSlowError), limited(MISTAKES_LIMIT_S):
-            fit = []
             for number, mistake in enumerate(self.mistakes):
                 gives = self.given(number, case)
-                if cases.matches(gives, got, case.relative) and not cases.matches(
-                    expected, gives, case.relative
+                if (
+                    cases.matches(gives, got, case.relative)
+                    and not cases.matches(expected, gives, case.relative)
+                    and self._explains(number, before, after)
                 ):
-                    share = self._explained(number, before, after)
-                    if share == 1:
-                        return _filled(mistake.says, expected, got)
-                    fit.append((share, -number))
-            share, number = max(fit, default=(0.0, 0))
-            if share >= LEAST:
-                return _filled(self.mistakes[-number].says, expected, got)
-        return ""
+                    fit.append(_filled(mistake.says, expected, got))
+        fit = list(dict.fromkeys(fit))
+        others = [one for one in before if one.function == case.function]
+        if not others and not after:
+            return fit[0] if fit else ""
+        if len(fit) > 2:
+            return ""
+        said = "; or else: ".join(fit)
+        wrong = [got, *(answered for one, answered in after if not self._right(one, answered))]
+        sure = cases.telling(wrong) or (len(wrong) == 1 and len(others) + len(after) >= _OTHERS)
+        return said if sure or not said else f"a mistake such as “{said}”"
 
-    def _explained(self, number: int, before: Sequence[Case], after: Sequence[Answered]) -> float:
-        """The share of the wrong answers, from this one on, that a mistake gives; 0 if it cannot be that."""
-        wrong, alike = 1, 1
-        for one in before:
-            if not self._right(one, self.given(number, one)):
-                return 0.0
+    def _explains(self, number: int, before: Sequence[Case], after: Sequence[Answered]) -> bool:
+        """Whether a mistake gives all of the wrong answers from this one on, and is right where they are."""
+        if not all(self._right(one, self.given(number, one)) for one in before):
+            return False
         for one, answered in after:
-            gives, right = self.given(number, one), self._right(one, answered)
+            gives = self.given(number, one)
             if isinstance(gives, Exception):  # whose answer has an answer there may have the mistake, too
                 continue
-            if right and not self._right(one, gives):
-                return 0.0
-            wrong += not right
-            alike += not right and cases.matches(gives, answered, one.relative)
-        return alike / wrong
+            if not cases.matches(gives, answered, one.relative):
+                return False
+        return True
 
     def _right(self, case: Case, answered: Any) -> bool:
         return cases.matches(self.expect(case), answered, case.relative)

@@ -68,13 +68,21 @@ def test_right_answers(judge: Judge, expected: Any, got: Any) -> None:
         (2_000, 2, "a factor of 1,000: check the unit"),
         (2.0, 2_000_000.0, "a factor of 1,000,000: check the unit"),
         ({0: 3_000_000_000}, {0: 3}, "a factor of 1,000,000,000: check the unit"),
-        (10.0, 80.0, "a factor of 8: bits and bytes"),
+        (10.0, 80.0, "a factor of 8: bits for bytes?"),
         (4, 32, ""),  # a count has no unit
-        ({"a": 10.0}, {"a": 10.0 / 1.024**3}, "GB is 10⁹ bytes, GiB is 2³⁰"),
-        (10.0, 10.0 * 1.024**2, "MB is 10⁶ bytes, MiB is 2²⁰"),
-        (10.0, 10.24, "KB is 1,000 bytes, KiB is 1,024"),
+        ({"a": 10.0}, {"a": 10.0 / 1.024**3}, "GB (10⁹ bytes) for GiB (2³⁰)?"),
+        (10.0, 10.0 * 1.024**2, "MB (10⁶ bytes) for MiB (2²⁰)?"),
+        (10.0, 10.24, "KB (1,000 bytes) for KiB (1,024)?"),
         (10.0, -10.0, "the sign is the other way round"),
-        ([1, 2, 3], [3, 2, 1], "the right entries in the wrong order"),
+        ([1, 2, 3, 4], [4, 3, 2, 1], "the right entries in the wrong order"),
+        (
+            ["off", "on", "on"],
+            ["on", "on", "off"],
+            "as many of each entry as there should be, at other places",
+        ),
+        ([0, 2, 1], [2, 0, 1], ""),  # three small numbers
+        (3.0, math.nan, "NaN where there should be a number"),
+        ({"a": [3.0, 2.0]}, {"a": [3.0, math.nan]}, "NaN where there should be a number"),
         ({0: 1.0}, None, "the function returned None (is a `return` missing?)"),
         ({0: 1.0}, 1.0, "the answer should be a dictionary, not a number"),
         ({0: 1.0}, {"0": 1.0}, "the keys should be a whole number, not a text"),
@@ -203,7 +211,7 @@ def test_a_reason_is_told_only_if_it_fits_what_was_right_before(tmp_path: Path) 
     task = Task(PART, file, SimpleNamespace())
     before, zero, now = (Case("a case", "an input", "same", (value,)) for value in (5.0, 0.0, 3.0))
     assert likely(task.judge(now, 6.0)) == "doubled"
-    assert likely(task.judge(now, 6.0, [zero])) == "doubled", "which it would have passed"
+    assert "doubled" in likely(task.judge(now, 6.0, [zero])), "which it would have passed"
     assert likely(task.judge(now, 6.0, [before])) == "", "whoever doubles had been wrong there"
 
 
@@ -216,14 +224,29 @@ def test_a_reason_is_told_only_if_it_fits_what_is_answered_later(tmp_path: Path)
         encoding="utf-8",
     )
     found = Task(PART, file, SimpleNamespace())
-    two, three, five = (Case("a case", "an input", "same", (value,)) for value in (2.0, 3.0, 5.0))
-    assert likely(found.judge(two, 4.0, (), [(three, 6.0)])) == "doubled"
-    assert likely(found.judge(two, 4.0, (), [(three, 9.0)])) == "squared"
-    assert likely(found.judge(two, 4.0, (), [(three, 3.0)])) == "", "either had been wrong there"
-    assert likely(found.judge(two, 4.0, (), [(three, 6.0), (five, 7.0)])) == "doubled", "and something else"
-    assert likely(found.judge(two, 4.0, (), [(three, 7.0), (five, 9.0)])) == ""
+    two, some, more = (Case("a case", "an input", "same", (value,)) for value in (2.0, 3.5, 5.5))
+    assert likely(found.judge(two, 4.0, (), [(some, 7.0), (more, 11.0)])) == "a mistake such as “doubled”"
+    assert likely(found.judge(some, 7.0, (), [(two, 4.0), (more, 11.0)])) == "a mistake such as “doubled”"
+    assert likely(found.judge(two, 4.0, (), [(some, 12.25)])) == "squared"
+    assert likely(found.judge(two, 4.0, (), [(some, 3.5)])) == "", "either had been wrong there"
+    assert likely(found.judge(two, 4.0, (), [(some, 7.0), (more, 8.0)])) == "", "and something else"
     assert likely(found.judge(two, 2000.0)).startswith("a factor of 1,000")
-    assert likely(found.judge(two, 2000.0, (), [(three, 4.0), (five, 6.0)])) == "", "by chance alone"
+    assert likely(found.judge(two, 2000.0, (), [(some, 4.0), (more, 6.0)])) == "", "by chance alone"
+    zero = Case("a case", "an input", "same", (0.0,))
+    said = likely(found.judge(two, 4.0, [zero], [(zero, 0.0), (zero, 0.0)]))
+    assert said == "doubled; or else: squared", "which gives the same"
+
+
+def test_what_many_a_mistake_gives_is_told_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "a_same.py"
+    file.write_text("def same(value):\n    return value\n", encoding="utf-8")
+    (tmp_path / "a_mistakes.toml").write_text(
+        '[[mistakes]]\nsays = "none of it"\nold = "return value"\nnew = "return 0"\n', encoding="utf-8"
+    )
+    found = Task(PART, file, SimpleNamespace())
+    one, two, zero = (Case("a case", "an input", "same", (value,)) for value in (1, 2, 0))
+    assert likely(found.judge(one, 0, [zero], [(two, 0)])) == "all 3 answers are 0"
+    assert likely(found.judge(one, 0, [], [(two, 2)])) == "", "nobody who gives none of it"
 
 
 def test_a_word_that_there_is_not_lists_those_there_are() -> None:

@@ -115,7 +115,7 @@ def test_not_written_yet(tmp_path: Path) -> None:
         ("sys.exit(3)", "error", "SystemExit: 3"),
         ("os._exit(3)", "died", "the file ended the whole program (exit code 3) instead of returning"),
         ("os.kill(os.getpid(), 11)", "died", "killed by SIGSEGV"),
-        ("input()", "error", "EOFError"),
+        ("input()", "error", "nobody types anything here"),
     ],
 )
 def test_ways_to_end_early(tmp_path: Path, statement: str, kind: str, words: str) -> None:

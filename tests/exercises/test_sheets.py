@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from labcode.grading import sheet
+from labcode.grading import commands, sheet
 from labcode.grading.catalogue import EXERCISES
 from labcode.grading.sheet import (
     Answers,
@@ -88,7 +88,9 @@ def test_every_wrong_word_and_command_has_a_reason(short: str) -> None:
         if isinstance(one, Command):
             for check in answers.right[one.key].checks:
                 assert not one.unfit(check.wrong), check.wrong
-                assert one.missing(answers.right[one.key], check.wrong)[0] == check.says
+                assert one.missing(answers.right[one.key], check.wrong)[0] == check.told(
+                    commands.read(one.tool, check.wrong)
+                )
         if isinstance(one, Interval):
             assert any(one.key in misreading.gives for misreading in answers.misreadings)
 

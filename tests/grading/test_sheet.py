@@ -74,6 +74,10 @@ def test_a_name_may_be_a_part_or_a_longer_form(asked: Sheet, name: str) -> None:
         ("step_ms", '" 12600µs"'),
         ("step_ms", '"1.26e-2 s"'),
         ("step_ms", '"12.6"'),
+        ("idle", '"41 percent"'),
+        ("idle", '"0.41 idle"'),
+        ("steps", '"7 whole steps"'),
+        ("steps", '"7x"'),
         ("steps", "7.0"),
         ("cause", '"Launches"'),
     ],
@@ -95,11 +99,10 @@ def test_right_answers_within_their_tolerance_pass(asked: Sheet) -> None:
         ({"idle": ""}, "idle: missing; write idle = …, a share from 0 to 1, within 0.02"),
         ({"idel": "0.4"}, "idel: no key of this sheet; did you mean idle?"),
         ({"other": "1"}, "other: no key of this sheet; there are idle, step_ms, steps, cause, kernel"),
-        ({"idle": "40"}, "idle: 40 is in percent; a share runs from 0 to 1: 0.4"),
+        ({"idle": "40"}, "idle: a share runs from 0 to 1; 40 percent are 0.4"),
         (
             {"idle": "2.5"},
-            "idle: a share runs from 0 to 1: the part over the whole, not turned round; "
-            "2.5 percent are 0.025",
+            "idle: a share runs from 0 to 1: is it in percent (2.5 % are 0.025), or the whole over its part?",
         ),
         ({"idle": "-0.1"}, "idle: a share runs from 0 to 1"),
         ({"idle": '"4 ms"'}, 'idle: should be a number such as 2.5, without a unit, not the text "4 ms"'),
@@ -156,6 +159,23 @@ def test_a_whole_name_is_not_asked_to_be_longer() -> None:
     names = Names("bulk_ring", ("bulk", "bulk_ring", "strided"))
     assert Name("k", "?").near(names, "bulk") == ""
     assert Name("k", "?").near(Names("bulk", names.all), "ulk") == "2 names contain that: write more of it"
+
+
+def test_a_name_that_holds_another_is_not_that_one() -> None:
+    right = Answers({"k": Names("a", ("a", "bulk", "bulk_ring"))}, [Misreading("second", {"k": "bulk"})])
+    one = Sheet("QUESTIONS = ()\nanswers = None", Path("a.py"))
+    one.questions = (Name("k", "?"),)
+    assert one.mistaken({"k": "bulk_ring"}, right) == one.mistaken({"k": "void bulk_ring(int)"}, right) == []
+    assert one.mistaken({"k": "void bulk(int)"}, right) == [("second", ["k"])]
+
+
+def test_of_misreadings_that_cannot_be_told_from_each_other_both_are_told_and_of_more_none() -> None:
+    one = Sheet("QUESTIONS = ()\nanswers = None", Path("a.py"))
+    one.questions = (Number("n", "?"),)
+    said = [Misreading("one", {"n": 2.0}), Misreading("other", {"n": 2.001}), Misreading("far", {"n": 2.05})]
+    assert one.mistaken({"n": 2.0}, Answers({"n": 1.0}, said)) == [("one; or else: other", ["n"])]
+    assert one.mistaken({"n": 2.05}, Answers({"n": 1.0}, said)) == [("far", ["n"])]
+    assert one.mistaken({"n": 2.0}, Answers({"n": 1.0}, [*said, Misreading("third", {"n": 2.0})])) == []
 
 
 def test_a_part_of_several_names_is_no_misreading() -> None:
@@ -227,10 +247,24 @@ def test_what_is_no_prediction(ms: str, message: str) -> None:
     assert (verdict.status, verdict.headline) == ("failed", message)
 
 
+@pytest.mark.parametrize(
+    ("ms", "share"),
+    [
+        ('"9 to 11 ms"', '"20 to 40 %"'),
+        ('"9 - 11 ms"', '"0.2–0.4"'),
+        ('"[9, 11]"', '["20 %", "40 %"]'),
+        ('["9 ms", "11000 µs"]', "[0.2, 0.4]"),
+    ],
+)
+def test_a_prediction_may_be_written_otherwise(ms: str, share: str) -> None:
+    assert Sheet(PREDICTED, Path("a_x.py")).judge(f"ms = {ms}\nshare = {share}\n").status == "passed"
+
+
 def test_a_prediction_that_misses_is_told_the_side_and_a_typical_thought() -> None:
     asked = Sheet(PREDICTED, Path("a_x.py"))
     assert asked.judge("ms = [4, 6]\nshare = [0.2, 0.4]\n").details == (
-        "ms: [4, 6] is not right: the peak is never reached",
+        "ms: [4, 6] is not right: the measurement lies above your interval; "
+        "perhaps: the peak is never reached",
     )
     assert asked.judge("ms = [20, 30]\nshare = [0.2, 0.4]\n").details == (
         "ms: [20, 30] is not right: the measurement lies below your interval",

@@ -90,7 +90,7 @@ def _edges(rng: Rng, *, cut: bool = False) -> Run:
     feeders = [((0, 60, 100, 180), 400), ((780, 800, 880, 1040 if cut else 1000), 401)]
     if cut:
         feeders.append(((400, 420, 500, 600), 401))
-    rows = [(0, 1000, *_LOOP, MEASURED), *((*wait, *_LOOP, WAIT) for wait in waits)]
+    rows = [(-70, 1090, *_LOOP, MEASURED), *((*wait, *_LOOP, WAIT) for wait in waits)]
     for times, pid in feeders:
         spans = zip(times, times[1:], STAGES, strict=False)
         rows += [(start, end, pid, pid, name) for start, end, name in spans]
@@ -141,7 +141,8 @@ def _run(rng: Rng, plan: Plan) -> Run:
     rows += [(int(a), int(b) + 2000, *_LOOP, WAIT) for a, b in zip(asked, had, strict=True)]
     first, last = 3, 3 + plan.steps
     window = int(asked[first]) - 500, int(asked[last]) - 500
-    rows.append((*window, *_LOOP, MEASURED))
+    around = _US if "same_tid" in plan.odd else 0  # the window lies within
+    rows.append((window[0] - around, window[1] + around, *_LOOP, MEASURED))
     _add_odd(rng, plan, rows, window)
     kept = [row for row in rows if row[0] <= window[1] and row[1] >= window[0]]
     if "no_stages" in plan.odd:

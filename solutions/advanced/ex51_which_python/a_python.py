@@ -5,6 +5,7 @@ functions of Python the time goes, wherever that is; the second which line of Py
 launch. Neither samples native code.
 """
 
+from labcode.grading.commands import other_program
 from labcode.grading.sheet import Answers, Check, Command, Commands
 
 QUESTIONS = (
@@ -44,7 +45,7 @@ def answers() -> Answers:
                         "nsys profile -t nvtx -s none --python-sampling=true python train.py",
                     ),
                     Check(
-                        "the program is python train.py",
+                        other_program("python train.py"),
                         lambda r: r.program == ("python", "train.py"),
                         "nsys profile -t cuda -s none --python-sampling=true train.py",
                     ),
@@ -75,7 +76,7 @@ def answers() -> Answers:
                         "nsys profile -t cuda --python-backtrace=cuda python train.py",
                     ),
                     Check(
-                        "the program is python train.py",
+                        other_program("python train.py"),
                         lambda r: r.program == ("python", "train.py"),
                         "nsys profile -t cuda -s none --python-backtrace=cuda train.py",
                     ),

@@ -10,7 +10,7 @@ QUESTIONS = (
     Name("slowest", "the kernel that takes the longest"),
     Number("moved", "bytes that it reads from DRAM, over those that coalesced reads", within=0.03),
     Name("fastest", "the kernel that takes the least time"),
-    Share("occupancy", "bulk_ring: the achieved occupancy", by=0.005),
+    Share("occupancy", "bulk_ring: the achieved occupancy", by=0.0008),
     Word(
         "so",
         "what that occupancy says of bulk_ring",
@@ -51,14 +51,18 @@ def answers() -> Answers:
             Misreading(
                 "those are sectors that it asks the L1 for; the L2 has some of them", {"moved": asked}
             ),
-            Misreading("by a hair, another one", {"fastest": "bulk"}),
-            Misreading("by a hair, another one", {"fastest": "in_flight"}),
+            Misreading("another one takes less, by little", {"fastest": "bulk"}),
+            Misreading("another one takes less, by little", {"fastest": "in_flight"}),
             Misreading(
                 "that is bulk, which has more blocks on a multiprocessor",
                 {
                     "occupancy": report.list[6].metric("sm__warps_active.avg.pct_of_peak_sustained_active")
                     / 100
                 },
+            ),
+            Misreading(
+                "that is the theoretical occupancy",
+                {"occupancy": ring.metric("sm__maximum_warps_per_active_cycle_pct") / 100},
             ),
             Misreading(
                 "it comes close to the memory's rate with what it has", {"so": "it is badly launched"}

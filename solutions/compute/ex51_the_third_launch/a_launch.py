@@ -5,12 +5,19 @@ softmax. Write a command of `ncu` for `python train.py` that profiles the third 
 other launch, and writes a report with the roofline and the warp states.
 """
 
-from labcode.grading.commands import Launch
+from labcode.grading.commands import Launch, Ncu, named, other_program
 from labcode.grading.sheet import Answers, Check, Command, Commands
 
 QUESTIONS = (Command("command", "the whole command", tool="ncu"),)
 
 KERNELS = [Launch(name) for name in ["copy", "softmax", "gemm", "softmax", "gemm", "softmax", "softmax"]]
+
+
+def _which(r: Ncu) -> str:
+    """Which launches of softmax are profiled."""
+    softmax = [n for n, one in enumerate(KERNELS) if one.kernel == "softmax"]
+    numbers = [str(1 + place) for place, n in enumerate(softmax) if n in r.profiled(KERNELS)]
+    return f"of the launches of softmax number {', '.join(numbers) or 'none'} is profiled, not the third"
 
 
 def answers() -> Answers:
@@ -21,13 +28,15 @@ def answers() -> Answers:
                 "ncu --set full -k softmax -s 2 -c 1 -o third python train.py",
                 (
                     Check(
-                        "the program is python train.py",
+                        other_program("python train.py"),
                         lambda r: r.program == ("python", "train.py"),
                         "ncu --set full -k softmax -s 2 -c 1 -o third train.py",
                     ),
                     Check(
-                        "launches of other kernels are profiled, too: filter by name",
-                        lambda r: all(KERNELS[n].kernel == "softmax" for n in r.profiled(KERNELS)),
+                        lambda r: (
+                            f"launches of these kernels are profiled: {named(KERNELS, r.profiled(KERNELS))}"
+                        ),
+                        lambda r: named(KERNELS, r.profiled(KERNELS)) in ("", "softmax"),
                         "ncu --set full -s 2 -c 1 -o third python train.py",
                     ),
                     Check(
@@ -36,24 +45,23 @@ def answers() -> Answers:
                         "ncu --set full -k softmax -s 9 -c 1 -o third python train.py",
                     ),
                     Check(
-                        "more than one launch is profiled: say how many",
+                        lambda r: f"{len(r.profiled(KERNELS))} launches of softmax are profiled, not one",
                         lambda r: len(r.profiled(KERNELS)) == 1,
                         "ncu --set full -k softmax -s 2 -o third python train.py",
                     ),
                     Check(
-                        "another launch of softmax is profiled: filter by name, and skip the two of "
-                        "them that come before",
+                        _which,
                         lambda r: r.profiled(KERNELS) == [5],
                         "ncu --set full -k softmax -s 3 -c 1 -o third python train.py",
                     ),
                     Check(
-                        "the warp states are not collected: neither the default set has them nor that of "
-                        "the roofline",
+                        "the warp states are not collected: a section (WarpStateStats), or a set that has it",
                         lambda r: "WarpStateStats" in r.sections,
                         "ncu -k softmax -s 2 -c 1 -o third python train.py",
                     ),
                     Check(
-                        "the roofline is not collected",
+                        "the roofline is not collected: a section (SpeedOfLight_RooflineChart), or a set "
+                        "that has it",
                         lambda r: "SpeedOfLight_RooflineChart" in r.sections,
                         "ncu --section WarpStateStats -k softmax -s 2 -c 1 -o third python train.py",
                     ),

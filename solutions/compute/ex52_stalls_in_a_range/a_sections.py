@@ -4,12 +4,35 @@ A command of `ncu` for `./solver` that profiles the launches inside of the NVTX 
 and popped), with the warp states, samples by instruction, and the source, and without a set.
 """
 
-from labcode.grading.commands import Launch
+from labcode.grading.commands import Launch, Ncu, named, other_program
 from labcode.grading.sheet import Answers, Check, Command, Commands
 
 QUESTIONS = (Command("command", "the whole command", tool="ncu"),)
 
 LAUNCHES = [Launch("init"), Launch("relax", ("step",)), Launch("norm", ("step",)), Launch("write")]
+
+
+def _nothing(r: Ncu) -> str:
+    """Why no launch is profiled, as far as the command says it."""
+    filters = r.line.options.get("nvtx-include", ())
+    if filters and "nvtx" not in r.line:
+        return "nothing is profiled: ncu sees ranges with --nvtx"
+    if "step" in filters:
+        return (
+            "nothing is profiled: a range that is pushed and popped is named with a slash behind it (step/)"
+        )
+    if filters:
+        return f"nothing is profiled: {', '.join(filters)} is no range of this program; step (step/) is"
+    return "no launch at all is profiled"
+
+
+def _others(r: Ncu) -> str:
+    """Which launches are profiled in place of those in the range."""
+    found = r.profiled(LAUNCHES)
+    if outside := named(LAUNCHES, (n for n in found if not LAUNCHES[n].ranges)):
+        return f"launches outside of the range are profiled: {outside}"
+    missing = named(LAUNCHES, (n for n in (1, 2) if n not in found))
+    return f"not all launches in the range are profiled: {missing} is missing"
 
 
 def answers() -> Answers:
@@ -21,20 +44,19 @@ def answers() -> Answers:
                 "--import-source yes -o step ./solver",
                 (
                     Check(
-                        "the program is ./solver",
+                        other_program("./solver"),
                         lambda r: r.program == ("./solver",),
                         "ncu --nvtx --nvtx-include step/ --section WarpStateStats --section "
                         "SourceCounters --import-source yes -o step python solver.py",
                     ),
                     Check(
-                        "nothing is profiled: ranges are seen with --nvtx, and those of push and pop "
-                        "end in a slash",
+                        _nothing,
                         lambda r: bool(r.profiled(LAUNCHES)),
                         "ncu --nvtx --nvtx-include step --section WarpStateStats --section "
                         "SourceCounters --import-source yes -o step ./solver",
                     ),
                     Check(
-                        "launches outside of the range are profiled, too",
+                        _others,
                         lambda r: r.profiled(LAUNCHES) == [1, 2],
                         "ncu --section WarpStateStats --section SourceCounters --import-source yes "
                         "-o step ./solver",
@@ -53,8 +75,16 @@ def answers() -> Answers:
                     ),
                     Check(
                         "a set brings sections that nobody asked for, each with its passes",
-                        lambda r: len(r.sections) <= 3 and "set" not in r.line,
+                        lambda r: "set" not in r.line,
                         "ncu --set full --nvtx --nvtx-include step/ --import-source yes -o step ./solver",
+                    ),
+                    Check(
+                        lambda r: (
+                            f"{len(r.sections)} sections are collected, each with its passes: two were asked"
+                        ),
+                        lambda r: len(r.sections) <= 3,
+                        "ncu --nvtx --nvtx-include step/ --section WarpStateStats --section SourceCounters "
+                        "--section Occupancy --section LaunchStats --import-source yes -o step ./solver",
                     ),
                     Check(
                         "the source would not be in the report",

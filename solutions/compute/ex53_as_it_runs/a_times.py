@@ -5,12 +5,23 @@ program: at the clock that the GPU has, and with the caches as the kernels befor
 duration is enough.
 """
 
-from labcode.grading.commands import Launch
+from labcode.grading.commands import Launch, Ncu, named, other_program
 from labcode.grading.sheet import Answers, Check, Command, Commands
 
 QUESTIONS = (Command("command", "the whole command", tool="ncu"),)
 
 LAUNCHES = [Launch("fill"), Launch("blur"), Launch("sum"), Launch("blur")]
+
+
+def _launches(r: Ncu) -> str:
+    """What is profiled in place of all launches of blur."""
+    found = r.profiled(LAUNCHES)
+    others = named(LAUNCHES, (n for n in found if LAUNCHES[n].kernel != "blur"))
+    return (
+        f"launches of other kernels are profiled: {others}"
+        if others
+        else "not all launches of blur are profiled"
+    )
 
 
 def answers() -> Answers:
@@ -22,7 +33,7 @@ def answers() -> Answers:
                 "gpu__time_duration.sum ./blur",
                 (
                     Check(
-                        "the program is ./blur",
+                        other_program("./blur"),
                         lambda r: r.program == ("./blur",),
                         "ncu --clock-control none --cache-control none -k blur blur",
                     ),
@@ -37,7 +48,7 @@ def answers() -> Answers:
                         "ncu --clock-control none -k blur --metrics gpu__time_duration.sum ./blur",
                     ),
                     Check(
-                        "launches of other kernels are profiled, or not all of blur",
+                        _launches,
                         lambda r: r.profiled(LAUNCHES) == [1, 3],
                         "ncu --clock-control none --cache-control none --metrics "
                         "gpu__time_duration.sum ./blur",
@@ -48,7 +59,10 @@ def answers() -> Answers:
                         "ncu --clock-control none --cache-control none -k blur --section Occupancy ./blur",
                     ),
                     Check(
-                        "more passes than one: with the caches left alone, each finds them in another state",
+                        lambda r: (
+                            f"{len(r.sections)} sections may take several passes: with the caches left "
+                            "alone, each finds them in another state"
+                        ),
                         lambda r: len(r.sections) <= 1,
                         "ncu --clock-control none --cache-control none -k blur --set full ./blur",
                     ),

@@ -23,9 +23,11 @@ def _scene(
     *,
     marks_ms: tuple[float, ...] = (300.0,),
     drift_ns: int = 0,
+    from_ms: float = 0.0,
     less: int = 1,
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """A log, marks, and ranges by a clock that is far from the log's and runs on by ``drift_ns`` each ms."""
+    """A log, marks, and ranges by a clock that is far from the log's and runs on by ``drift_ns`` each ms
+    after ``from_ms``."""
     stretches = [(int(rng.integers(4, 28)) * 25 // less, 500) for _ in range(8)]
     log = energy.samples(rng, stretches)
     offset = int(rng.integers(10**9, 10**11))
@@ -33,7 +35,8 @@ def _scene(
 
     def capture(ms: float) -> int:
         """The capture's time of a moment: offset at the first mark, drift from there to the last."""
-        since = min(max(ms, marks_ms[0]), marks_ms[-1]) - marks_ms[0]
+        begin = max(marks_ms[0], from_ms)
+        since = min(max(ms, begin), marks_ms[-1]) - begin
         return first + round(ms * energy.MS) - offset - round(since * drift_ns)
 
     marks = pd.DataFrame(
@@ -65,6 +68,9 @@ def _scenes(rng: Rng) -> dict[str, tuple[pd.DataFrame, pd.DataFrame, pd.DataFram
         "two updates behind the first sample": _scene(rng, [("early", -50.0, 230.0)]),
         "an update at its begin is not its own": _scene(rng, [("edge", 400.0, 690.0)]),
         "a clock that drifts": _scene(rng, phases, marks_ms=(50.0, 1500.0, 3500.0), drift_ns=20_000),
+        "a clock that drifts from the second mark on": _scene(
+            rng, phases, marks_ms=(50.0, 1500.0, 3500.0), drift_ns=20_000, from_ms=1500.0
+        ),
         "before the first mark and after the last": _scene(
             rng,
             [("early", 200.0, 1000.0), ("late", 2200.0, 3700.0)],

@@ -22,17 +22,17 @@ def answers() -> Answers:
                 "labcode stats -r cuda_gpu_kern_sum --window steady run.sqlite",
                 (
                     Check(
-                        "the file is run.sqlite",
+                        lambda r: f"the file is run.sqlite, not {' '.join(r.files) or 'none'}",
                         lambda r: r.files == ("run.sqlite",),
                         "labcode stats -r cuda_gpu_kern_sum --window steady",
                     ),
                     Check(
-                        "a table is asked for, not a judgment: labcode stats",
+                        "a table answers that: labcode stats",
                         lambda r: r.command == "stats",
                         "labcode diagnose run.sqlite",
                     ),
                     Check(
-                        "another report sums kernels up by name: look at labcode stats --list",
+                        "no report that sums kernels up by name: look at labcode stats --list",
                         lambda r: any(
                             name in ("cuda_gpu_kern_sum", "cuda_gpu_sum", "cuda_gpu_kern_gb_sum")
                             for name in r.reports
@@ -40,7 +40,7 @@ def answers() -> Answers:
                         "labcode stats -r um_sum --window steady run.sqlite",
                     ),
                     Check(
-                        "start-up and warm-up are in it",
+                        "the window is not the steady state",
                         lambda r: r.line["window"] == "steady",
                         "labcode stats -r cuda_gpu_kern_sum run.sqlite",
                     ),
@@ -50,22 +50,22 @@ def answers() -> Answers:
                 "labcode stats -r cuda_api_sum --window steady run.sqlite",
                 (
                     Check(
-                        "the file is run.sqlite",
+                        lambda r: f"the file is run.sqlite, not {' '.join(r.files) or 'none'}",
                         lambda r: r.files == ("run.sqlite",),
                         "labcode stats -r cuda_api_sum --window steady",
                     ),
                     Check(
-                        "a table is asked for, not a judgment: labcode stats",
+                        "a table answers that: labcode stats",
                         lambda r: r.command == "stats",
                         "labcode diagnose run.sqlite",
                     ),
                     Check(
-                        "another report sums calls up by name: look at labcode stats --list",
+                        "no report that sums calls up by name: look at labcode stats --list",
                         lambda r: any(name in ("cuda_api_sum", "cuda_api_gpu_sum") for name in r.reports),
                         "labcode stats -r um_sum --window steady run.sqlite",
                     ),
                     Check(
-                        "start-up and warm-up are in it",
+                        "the window is not the steady state",
                         lambda r: r.line["window"] == "steady",
                         "labcode stats -r cuda_api_sum run.sqlite",
                     ),
@@ -75,22 +75,22 @@ def answers() -> Answers:
                 "labcode stats -r python_functions --window steady run.sqlite",
                 (
                     Check(
-                        "the file is run.sqlite",
+                        lambda r: f"the file is run.sqlite, not {' '.join(r.files) or 'none'}",
                         lambda r: r.files == ("run.sqlite",),
                         "labcode stats -r python_functions --window steady",
                     ),
                     Check(
-                        "a table is asked for, not a judgment: labcode stats",
+                        "a table answers that: labcode stats",
                         lambda r: r.command == "stats",
                         "labcode diagnose run.sqlite",
                     ),
                     Check(
-                        "another report counts samples of Python: look at labcode stats --list",
+                        "no report that counts samples of Python: look at labcode stats --list",
                         lambda r: any(name in ("python_functions", "python_stacks") for name in r.reports),
                         "labcode stats -r um_sum --window steady run.sqlite",
                     ),
                     Check(
-                        "start-up and warm-up are in it",
+                        "the window is not the steady state",
                         lambda r: r.line["window"] == "steady",
                         "labcode stats -r python_functions run.sqlite",
                     ),
@@ -100,7 +100,7 @@ def answers() -> Answers:
                 "labcode diagnose run.sqlite",
                 (
                     Check(
-                        "the file is run.sqlite",
+                        lambda r: f"the file is run.sqlite, not {' '.join(r.files) or 'none'}",
                         lambda r: r.files == ("run.sqlite",),
                         "labcode diagnose",
                     ),
@@ -110,7 +110,7 @@ def answers() -> Answers:
                         "labcode stats --all run.sqlite",
                     ),
                     Check(
-                        "that judges start-up, too",
+                        "the window is not the steady state",
                         lambda r: r.line["window"] in ("", "steady"),
                         "labcode diagnose --window all run.sqlite",
                     ),

@@ -34,6 +34,8 @@ def cases(rng: Rng) -> list[Case]:
     cut = ops.drop(
         index=ops.index[(ops["name"] == lm.NAMES["tn"]) & ops["path"].str.contains("/forward/")][0]
     )
+    memsets, _ = scene(1, scale={"memcpy": 30.0})
+    memsets["kind"] = memsets["kind"].replace("memcpy", "memset")
     return [
         _case("one step", *scene(1)),
         _case("three steps", *scene(3)),
@@ -44,6 +46,7 @@ def cases(rng: Rng) -> list[Case]:
         ),
         _case("an optimizer that takes most of the step", *scene(2, scale={"adam": 60.0})),
         _case("copies that take longer than any kernel", *scene(1, scale={"memcpy": 30.0})),
+        _case("memsets that take longer than any kernel", memsets, 1),
         _case("attention's matmuls lead", *scene(2, scale={"nn": 6.0})),
         _case("a range around the passes of one step", parts, steps),
         _case("a recording that misses a call", cut, steps),

@@ -10,6 +10,7 @@ Write a command of `nsys profile` for `python train.py` that
 What counts is what would be recorded, not how you write it.
 """
 
+from labcode.grading.commands import other_program
 from labcode.grading.sheet import Answers, Check, Command, Commands
 
 QUESTIONS = (Command("command", "the whole command", tool="nsys"),)
@@ -24,8 +25,7 @@ def answers() -> Answers:
                 "true python train.py",
                 (
                     Check(
-                        "the program is python train.py: everything after the first word that is no "
-                        "option belongs to it",
+                        other_program("python train.py"),
                         lambda r: r.program == ("python", "train.py"),
                         "nsys profile -t cuda,nvtx -s none --cpuctxsw=none -c cudaProfilerApi train.py",
                     ),
@@ -48,19 +48,19 @@ def answers() -> Answers:
                         "python train.py",
                     ),
                     Check(
-                        "the CPU is sampled: it is by default, and slows each thread down",
+                        "the CPU is sampled, as it is by default; that slows each thread down",
                         lambda r: not r.cpu_samples,
                         "nsys profile -t cuda,nvtx --cpuctxsw=none -c cudaProfilerApi -o steps -f "
                         "true python train.py",
                     ),
                     Check(
-                        "when threads run is recorded: it is by default",
+                        "when threads run is recorded, as it is by default",
                         lambda r: not r.switches,
                         "nsys profile -t cuda,nvtx -s none -c cudaProfilerApi -o steps -f true "
                         "python train.py",
                     ),
                     Check(
-                        "recording has to begin with cudaProfilerStart, or the warm-up is in it",
+                        lambda r: f"when recording begins: {r.begins}; asked for is with cudaProfilerStart",
                         lambda r: r.begins == "cudaProfilerApi",
                         "nsys profile -t cuda,nvtx -s none --cpuctxsw=none -o steps -f true python train.py",
                     ),
@@ -71,13 +71,13 @@ def answers() -> Answers:
                         "--capture-range-end=none -o steps -f true python train.py",
                     ),
                     Check(
-                        "the file would have another name",
+                        lambda r: f"the file would be called {r.line['output'] or 'report1'}, not steps",
                         lambda r: r.line["output"].removesuffix(".nsys-rep") == "steps",
                         "nsys profile -t cuda,nvtx -s none --cpuctxsw=none -c cudaProfilerApi -f "
                         "true python train.py",
                     ),
                     Check(
-                        "where there is a file of this name, nsys would refuse",
+                        "where there is a file of this name already, it would not be written over",
                         lambda r: r.line["force-overwrite"] == "true",
                         "nsys profile -t cuda,nvtx -s none --cpuctxsw=none -c cudaProfilerApi -o "
                         "steps python train.py",

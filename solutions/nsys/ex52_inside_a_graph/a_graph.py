@@ -4,6 +4,7 @@ Two commands for `./decode`: the first shows every kernel of its graphs, the sec
 least that still shows how long a graph ran. Neither samples the CPU.
 """
 
+from labcode.grading.commands import other_program
 from labcode.grading.sheet import Answers, Check, Command, Commands
 
 QUESTIONS = (
@@ -20,7 +21,7 @@ def answers() -> Answers:
                 "nsys profile -t cuda -s none --cuda-graph-trace=node -o nodes ./decode",
                 (
                     Check(
-                        "kernels are recorded where cuda is traced",
+                        "no kernel is recorded: cuda is not traced",
                         lambda r: "cuda" in r.traces,
                         "nsys profile -t nvtx -s none --cuda-graph-trace=node ./decode",
                     ),
@@ -35,7 +36,7 @@ def answers() -> Answers:
                         "nsys profile -t cuda --cuda-graph-trace=node ./decode",
                     ),
                     Check(
-                        "the program is ./decode",
+                        other_program("./decode"),
                         lambda r: r.program == ("./decode",),
                         "nsys profile -t cuda -s none --cuda-graph-trace=node python decode.py",
                     ),
@@ -45,7 +46,7 @@ def answers() -> Answers:
                 "nsys profile -t cuda -s none --cuda-graph-trace=graph -o graphs ./decode",
                 (
                     Check(
-                        "graphs are recorded where cuda is traced",
+                        "no graph is recorded: cuda is not traced",
                         lambda r: "cuda" in r.traces,
                         "nsys profile -t nvtx -s none ./decode",
                     ),
@@ -65,7 +66,7 @@ def answers() -> Answers:
                         "nsys profile -s none ./decode",
                     ),
                     Check(
-                        "the program is ./decode",
+                        other_program("./decode"),
                         lambda r: r.program == ("./decode",),
                         "nsys profile -t cuda -s none python decode.py",
                     ),

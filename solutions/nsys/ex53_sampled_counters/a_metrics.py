@@ -4,6 +4,7 @@ A command of `nsys profile` for `python train.py` that samples the counters of G
 every 50 µs, and records kernels and NVTX ranges to lay them beside.
 """
 
+from labcode.grading.commands import other_program
 from labcode.grading.sheet import Answers, Check, Command, Commands
 
 QUESTIONS = (Command("command", "the whole command", tool="nsys"),)
@@ -18,18 +19,20 @@ def answers() -> Answers:
                 "--gpu-metrics-frequency=20000 -o counters python train.py",
                 (
                     Check(
-                        "no counter is sampled: say of which devices",
+                        "no counter is sampled: no device is named",
                         lambda r: r.gpu_metrics,
                         "nsys profile -t cuda,nvtx --gpu-metrics-frequency=20000 python train.py",
                     ),
                     Check(
-                        "GPU 0 was asked for, and no other: this samples others, or all",
+                        lambda r: f"GPU 0 was asked for; this samples {r.line['gpu-metrics-devices']}",
                         lambda r: r.line["gpu-metrics-devices"] == "0",
                         "nsys profile -t cuda,nvtx --gpu-metrics-devices=all "
                         "--gpu-metrics-frequency=20000 python train.py",
                     ),
                     Check(
-                        "too seldom: every 50 µs are 20,000 samples a second",
+                        lambda r: (
+                            f"{int(r.line['gpu-metrics-frequency']):,} a second: every 50 µs are 20,000"
+                        ),
                         lambda r: int(r.line["gpu-metrics-frequency"]) >= 20000,
                         "nsys profile -t cuda,nvtx --gpu-metrics-devices=0 python train.py",
                     ),
@@ -46,7 +49,7 @@ def answers() -> Answers:
                         "python train.py",
                     ),
                     Check(
-                        "the program is python train.py",
+                        other_program("python train.py"),
                         lambda r: r.program == ("python", "train.py"),
                         "nsys profile -t cuda,nvtx --gpu-metrics-devices=0 "
                         "--gpu-metrics-frequency=20000 train.py",
