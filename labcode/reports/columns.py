@@ -73,7 +73,7 @@ def taken(values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
 
 def without(values: NDArray[Any], rows: Ints) -> NDArray[Any]:
     """An array without a few rows, which are in ascending order: pieces are quicker to copy than rows."""
-    if is_narrow(values):
+    if is_narrow(values) or (len(rows) and int(rows[-1]) == len(rows) - 1):  # the first ones
         return values[len(rows) :]
     bounds = [-1, *rows.tolist(), len(values)]
     return np.concatenate([values[low + 1 : high] for low, high in pairwise(bounds)])
@@ -142,10 +142,20 @@ def unique(values: Ints) -> tuple[Ints, Ints]:
         return values[:1], np.zeros(len(values), np.int64)
     if high - low < 4 * len(values) + 1024:
         there = np.zeros(high - low + 1, np.bool_)
-        there[values - low] = True
+        above = np.subtract(values, low, dtype=np.int64)
+        there[above] = True
+        if there.all():
+            return np.arange(low, high + 1), above
         place = np.cumsum(there) - 1
-        return np.flatnonzero(there) + low, place[values - low]
+        return np.flatnonzero(there) + low, place[above]
     return sorted_unique(values)
+
+
+def by_code(codes: AnyInts, count: int) -> list[Ints]:
+    """For each of ``count`` codes from 0 on the rows that have it, in ascending order."""
+    size = np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.int64
+    order = np.argsort(codes.astype(size), kind="stable")  # small numbers are sorted in a pass or two
+    return np.split(order, np.cumsum(np.bincount(codes, minlength=count))[:-1])[:count]
 
 
 def sorted_unique(values: NDArray[Any]) -> tuple[NDArray[Any], Ints]:

@@ -88,9 +88,11 @@ def is_any(texts: pd.Series | Objects, *wanted: str) -> Bools:
     return np.asarray(found, np.bool_)
 
 
-def rows_of(table: pd.DataFrame, chosen: Bools) -> pd.DataFrame:
-    """``table[chosen]``, without a copy where the rows follow each other; texts stay quick to compare."""
-    rows = np.flatnonzero(chosen)
+def rows_of(table: pd.DataFrame, chosen: Bools | Ints) -> pd.DataFrame:
+    """The chosen rows, as `Bools` or in ascending order, without a copy where they follow each other; texts
+    stay quick to compare.
+    """
+    rows = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else np.asarray(chosen, np.int64)
     if not len(rows) or int(rows[-1]) - int(rows[0]) == len(rows) - 1:
         low = int(rows[0]) if len(rows) else 0
         return table.iloc[low : low + len(rows)]

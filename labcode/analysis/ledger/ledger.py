@@ -21,7 +21,7 @@ from labcode.analysis.timeline import intervals, overlap
 from labcode.analysis.timeline.joins import named_like, spans
 from labcode.analysis.timeline.nvtx import NUMBER, labels
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, _dominant
-from labcode.reports.columns import Bools, Ints, Objects, unique
+from labcode.reports.columns import Bools, Ints, Objects, by_code, unique
 from labcode.reports.common import MEASURED, STEP
 from labcode.reports.frames import codes_of, is_any, rows_of
 from labcode.reports.report import FunctionsReport, SystemReport
@@ -89,10 +89,9 @@ class Ledger:
         iterations: the tenth and the ninetieth percentile).
         """
         rows = []
-        owner = self.pieces["owner"].to_numpy(np.int64)
+        owner = self.pieces["owner"].to_numpy()
         start, end = spans(self.pieces)
-        for code in np.unique(owner).tolist():
-            mine = owner == code
+        for code, mine in enumerate(by_code(owner, len(OWNERS))):
             per = intervals.covered_within(start[mine], end[mine], *self.edges)
             total = int(per.sum())
             if total:
@@ -225,7 +224,7 @@ def _is_one_of(values: Ints, wanted: Sequence[int] | Ints) -> Bools:
 
 def main_process(view: View, device: int, window: tuple[int, int]) -> int:
     """The process that keeps a GPU busy longest in a window."""
-    mine = _rows_on(view, device, window)
+    mine = rows_on(view, device, window)
     if not len(mine):
         return -1
     distinct, code = unique(view.ops["pid"].to_numpy(np.int64)[mine])
@@ -236,7 +235,7 @@ def main_process(view: View, device: int, window: tuple[int, int]) -> int:
     return int(distinct[np.bincount(code, weights=spent).argmax()])
 
 
-def _rows_on(view: View, device: int, window: tuple[int, int]) -> Ints:
+def rows_on(view: View, device: int, window: tuple[int, int]) -> Ints:
     """The places of the operations of a GPU that overlap a window."""
     mine = np.flatnonzero(view.ops["device"].to_numpy(np.int64) == device)
     start, end = (times[mine] for times in spans(view.ops))
@@ -302,10 +301,11 @@ def ledger_of(view: View, judged: Steady, device: int, met: pd.DataFrame, why: s
         edges = np.array([window[0]], np.int64), np.array([window[1]], np.int64)
     ops = view.ops
     begun, ended = spans(ops)
-    mine = _rows_on(view, device, window)
+    mine = rows_on(view, device, window)
     parts: list[tuple[Ints, Ints, int]] = []
     free = np.array([window[0]], np.int64), np.array([window[1]], np.int64)
-    low, high, owner = begun[mine], ended[mine], view.owner[mine]
+    low, high = begun[mine], ended[mine]
+    owned = by_code(view.owner[mine], len(OWNERS))
     late = CODE["late-rank"]
     for code, one in enumerate(OWNERS):
         if one.side == "idle":
@@ -314,8 +314,7 @@ def ledger_of(view: View, judged: Steady, device: int, met: pd.DataFrame, why: s
             until = met["until_ns"].to_numpy(np.int64)
             run = met["start_ns"].to_numpy(np.int64), until
         else:
-            some = owner == code
-            run = low[some], high[some]
+            run = low[owned[code]], high[owned[code]]
         if not len(run[0]):
             continue
         taken = intervals.intersect(*run, *free)

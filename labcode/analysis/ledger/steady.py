@@ -98,7 +98,7 @@ def _judged(report: TimelineReport, found: Iterations) -> pd.DataFrame:
     pids, starts = (ops[name].to_numpy(np.int64) for name in ("pid", "start_ns"))
     for pid, mine in found.table.groupby("pid", sort=True):
         mine = mine[~mine["warm_up"]] if (~mine["warm_up"]).any() else mine
-        begun = np.sort(starts[works & (pids == pid)])
+        begun = np.sort(starts[np.flatnonzero(works & (pids == pid))], kind="stable")
         start = mine["start_ns"].to_numpy(np.int64)
         kernels = np.searchsorted(begun, start + mine["duration_ns"].to_numpy(np.int64))
         usual = alike(kernels - np.searchsorted(begun, start))
@@ -203,7 +203,7 @@ def _of_kernels(report: TimelineReport, outer: Window, found: Iterations | None)
     starts = np.sort(work["start_ns"].to_numpy(np.int64))
     middle = int(starts[len(starts) // 2])
     api = report.api()
-    loads = api[named_like(api["name"], LOADING)]
+    loads = rows_of(api, named_like(api["name"], LOADING))
     ends = loads["end_ns"].to_numpy(np.int64)
     ends = ends[(ends > begin) & (ends <= middle)]
     if len(ends):
@@ -230,15 +230,16 @@ def phases(report: TimelineReport, judged: Steady) -> pd.DataFrame:
         begin = begin if first is None else min(begin, first)
     api, ops = report.api(), report.gpu_ops()
     low, high = judged.window
-    work = rows_of(ops[["start_ns", "end_ns"]], is_any(ops["kind"], "kernel", "graph"))
+    works = is_any(ops["kind"], "kernel", "graph")
     edges: list[tuple[str, int]] = []
     if len(api):
         edges.append(("before CUDA: imports, reading", int(api["start_ns"].min())))
-        making = api[named_like(api["name"], CONTEXT)]
+        making = rows_of(api, named_like(api["name"], CONTEXT))
         if len(making) and int(making["end_ns"].max()) <= low:
             edges.append(("creating the context", int(making["end_ns"].max())))
-    if len(work):
-        edges.append(("preparing, up to the first kernel", min(int(work["start_ns"].min()), low)))
+    if works.any():
+        first = np.min(ops["start_ns"].to_numpy(np.int64), where=works, initial=low)
+        edges.append(("preparing, up to the first kernel", int(first)))
     edges += [("first kernels and warm-up", low), ("steady state", high), ("the end", last)]
     names, starts, stops = [], [], []
     at = begin
@@ -249,7 +250,7 @@ def phases(report: TimelineReport, judged: Steady) -> pd.DataFrame:
             starts.append(at)
             stops.append(until)
         at = max(at, until)
-    loads = spans(api[named_like(api["name"], LOADING)])
+    loads = spans(rows_of(api, named_like(api["name"], LOADING)))
     table = pd.DataFrame({"phase": pd.Series(names, dtype="str"), "start_ns": starts, "duration_ns": stops})
     table = table.astype({"start_ns": "int64", "duration_ns": "int64"})
     table["duration_ns"] -= table["start_ns"]

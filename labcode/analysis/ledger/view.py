@@ -57,7 +57,7 @@ class View:
         """For each operation whether it copies from or to pageable memory of the host."""
         found = np.zeros(len(self.ops), np.bool_)
         copies = self.report.memcpys()
-        slow = copies[is_any(host_memory(copies), "pageable")]
+        slow = copies[["pid", "correlation"]][is_any(host_memory(copies), "pageable")]
         if len(slow):
             rows = np.flatnonzero(is_any(self.ops["kind"], "memcpy"))
             keys, theirs = process_keys(

@@ -19,7 +19,7 @@ from labcode.analysis.rules.predicted import (
 from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
-from labcode.reports.columns import Bools, Ints
+from labcode.reports.columns import Bools, Ints, unique
 from labcode.reports.frames import is_any, mapped, rows_of
 from labcode.show import one_line
 
@@ -186,7 +186,8 @@ def _beside(tables: Tables, kind: str, direction: str, least_bytes: int) -> Find
     if kind == "H2D":  # pageable ones cannot be hidden: they are judged as such
         some &= ~is_any(copies["host_memory"], "pageable")
     some &= copies["device"].to_numpy() == device
-    mine = copies[some].sort_values("start_ns", kind="stable")
+    mine = copies[["device", "pid", "bytes", "host_memory", "start_ns", "end_ns", "row"]][some]
+    mine = mine.sort_values("start_ns", kind="stable")
     beside = tables.spans_of(device, tables.computes)
     exposed = intervals.total(*intervals.subtract(*spans(mine), *beside))
     alone = duration_ns(mine) - intervals.covered_within(*beside, *spans(mine))
@@ -292,7 +293,7 @@ def synchronous_memsets(tables: Tables) -> Finding:
 
 
 def _waited(tables: Tables, ops: pd.DataFrame, what: str) -> Finding:
-    calls = tables.api.iloc[np.unique(ops["row"].to_numpy(np.int64))]
+    calls = tables.api.iloc[unique(ops["row"].to_numpy(np.int64))[0]]
     spent = intervals.total(*intervals.clip(*spans(calls), tables.window))
     rows = ops["row"].to_numpy(np.int64)
 
@@ -323,7 +324,7 @@ def _link(tables: Tables) -> float:
 
 def _copies_and_calls(tables: Tables, copies: pd.DataFrame) -> tuple[Ints, Ints]:
     """The times in which one of the copies runs or its call has not returned, within the window."""
-    calls = tables.api.iloc[np.unique(copies.loc[copies["row"] >= 0, "row"].to_numpy(np.int64))]
+    calls = tables.api.iloc[unique(copies.loc[copies["row"] >= 0, "row"].to_numpy(np.int64))[0]]
     return intervals.clip(*intervals.joined([spans(copies), spans(calls)]), tables.window)
 
 

@@ -80,7 +80,7 @@ def tiny_kernels(tables: Tables) -> Finding:
         f"for {tables.told(worst)}",
         worst,
         "ns in tiny kernels and the gaps before them on the worst GPU",
-        kernel_summary(tables.some(is_tiny), by="short_name"),
+        kernel_summary(tables.some(is_tiny, "short_name"), by="short_name"),
         gain=gain,
         severity="info",
     )

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.ledger import replay
+from labcode.analysis.ledger.ledger import rows_on
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
@@ -298,11 +299,9 @@ def dense_embedding(tables: Tables) -> Finding:
     """
     _mine(tables)
     ledger, view = tables.ledger, tables.view
-    start, end = spans(view.ops)
-    mine = (view.ops["device"].to_numpy(np.int64) == ledger.device) & (start < ledger.window[1])
-    mine &= end > ledger.window[0]
-    ops = rows_of(view.ops, mine)
-    filled, zeros, untouched, updating, updated = _untouched(ops, view.owner[mine])
+    rows = rows_on(view, ledger.device, ledger.window)
+    ops = rows_of(view.ops[["name", "start_ns", "end_ns", "context", "stream"]], rows)
+    filled, zeros, untouched, updating, updated = _untouched(ops, view.owner[rows])
 
     def sparse(program: Program, keep: float) -> Program:
         _, zeros, kept, of_step, less = _untouched(view.ops.iloc[program.op], view.owner[program.op])
@@ -313,19 +312,19 @@ def dense_embedding(tables: Tables) -> Finding:
     lengths = duration_ns(ops).astype(np.float64)
     saved = float((lengths * untouched)[zeros].sum() + lengths[updating].sum() * updated)
     gain = gain_of(tables, lambda p: sparse(p, 0.0), lambda p: sparse(p, 0.5), saved / tables.width)
-    rows = 1 - float((lengths * untouched)[zeros].sum() / max(lengths[zeros].sum(), 1.0))
+    share = 1 - float((lengths * untouched)[zeros].sum() / max(lengths[zeros].sum(), 1.0))
     zeroing, update = (tables.told(lengths[some].sum(), ledger) for some in (zeros, updating))
     return cause(
         tables,
         gain,
         f"{filled:,} times zeros are written for the gradient of a whole embedding table, for {zeroing}, "
-        f"though at most {percent(rows)} of its rows were looked up; the optimizer goes over all of them and "
-        f"takes {update}" + _where(tables, ops[updating])
+        f"though at most {percent(share)} of its rows were looked up; the optimizer goes over all of them "
+        f"and takes {update}" + _where(tables, ops[updating])
         if filled
         else "no gradient of a whole embedding table is filled with zeros",
         min(saved, tables.width),
         "ns in which rows of embeddings without a gradient are zeroed and updated on the worst GPU",
-        _told_kernels(ops[zeros | updating]),
+        _told_kernels(view.ops.iloc[rows[zeros | updating]]),
         enough=filled > 0 and updated > 0,
         least=0.05,
     )
@@ -338,12 +337,13 @@ def _untouched(ops: pd.DataFrame, owner: AnyInts) -> tuple[int, Bools, Floats, B
     """
     names = ops["name"]
     length = duration_ns(ops).astype(np.float64)
-    order = np.lexsort(tuple(ops[name].to_numpy(np.int64) for name in ("start_ns", "stream", "context")))
-    adds = np.flatnonzero(named_like(names, INTO_ROWS)[order])
+    adding = named_like(names, INTO_ROWS)
     zeros, untouched = np.zeros(len(ops), np.bool_), np.zeros(len(ops))
     updating = np.asarray(owner == CODE["optimizer"], np.bool_)
-    if not len(adds):
+    if not adding.any():
         return 0, zeros, untouched, updating, 0.0
+    order = np.lexsort(tuple(ops[name].to_numpy(np.int64) for name in ("start_ns", "stream", "context")))
+    adds = np.flatnonzero(adding[order])
     stream = ops["stream"].to_numpy(np.int64)[order]
     place = np.arange(len(ops))
     which = np.minimum(np.searchsorted(adds, place), len(adds) - 1)  # the gradient that is added to next

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.ledger.ledger import MOST_GPUS, Ledger, ledgers
+from labcode.analysis.ledger.ledger import MOST_GPUS, Ledger, ledgers, rows_on
 from labcode.analysis.ledger.lines import NOWHERE, Lines, Place
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Replay
@@ -29,7 +29,7 @@ from labcode.analysis.timeline.nvtx import labels
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.summary import host_memory
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, device_busy, idle_gaps
-from labcode.reports.columns import Bools, Ints, objects, process_keys, remembering, small, unique
+from labcode.reports.columns import Bools, Ints, objects, process_keys, remembering, unique
 from labcode.reports.common import MEASURED
 from labcode.reports.frames import codes_of, is_any, rows_of
 from labcode.reports.report import CountedReport, GridsReport, TimelineReport
@@ -47,6 +47,7 @@ LOADING = r"^cu(?:LibraryLoad|ModuleLoad|Init|CtxCreate|DevicePrimaryCtx|Link)" 
 GRAPH_LAUNCHES = r"^(?:cu(?:da)?|hip)GraphLaunch"
 _USUAL_LAUNCH_NS = 4_000  # where a capture holds no launches: about what one takes under the profiler
 _LOSS = 20
+_OF_KERNELS = ["name", "short_name", "start_ns", "end_ns", "context", "stream"]
 LAYOUT = (
     r"(?i)nchw_?to_?nhwc|nhwc_?to_?nchw|nchw2nhwc|nhwc2nchw|tensorTransform|transposeReadWrite|"
     r"transpose_kernel|permute_kernel|(?<!vectorized_)(?<!unrolled_)elementwise_kernel<.*direct_copy_kernel"
@@ -227,13 +228,13 @@ class Tables:
         """The GPU operations within the window, by start time."""
         return self.some(np.ones(len(self.op_rows), np.bool_))
 
-    def some(self, chosen: Bools) -> pd.DataFrame:
-        """``ops[chosen]``, without the memory of a table of all."""
-        inside = np.zeros(len(self.view.ops), np.bool_)
-        inside[self.op_rows[chosen]] = True
-        start, end = (times[chosen] for times in spans(self.work))
-        ops = rows_of(self.view.ops, inside).assign(start_ns=start, end_ns=end)
-        return ops.set_axis(pd.RangeIndex(len(ops)) if chosen.all() else np.flatnonzero(chosen), axis=0)
+    def some(self, chosen: Bools, *columns: str) -> pd.DataFrame:
+        """``ops[chosen]`` (or these columns and the times), without the memory of a table of all."""
+        rows = np.flatnonzero(chosen)
+        start, end = (times[rows] for times in spans(self.work))
+        ops = self.view.ops[list(columns)] if columns else self.view.ops
+        ops = rows_of(ops, self.op_rows[rows]).assign(start_ns=start, end_ns=end)
+        return ops.set_axis(pd.RangeIndex(len(ops)) if chosen.all() else rows, axis=0)
 
     @cached_property
     def work(self) -> pd.DataFrame:
@@ -252,7 +253,7 @@ class Tables:
         """For each of ``ops`` its place in the view's."""
         start, end = spans(self.view.ops)
         low, high = self.window
-        return small(np.flatnonzero(np.minimum(end, high) > np.maximum(start, low)))
+        return np.flatnonzero(np.minimum(end, high) > np.maximum(start, low))
 
     @cached_property
     def is_kernel(self) -> Bools:
@@ -277,19 +278,12 @@ class Tables:
         if len(places) > MOST_GPUS:
             did = np.bincount(code, weights=duration_ns(self.work), minlength=len(places))
             places = [places[place] for place in sorted(np.argsort(-did, kind="stable")[:MOST_GPUS].tolist())]
-        return {device: small(np.flatnonzero(code == place)) for place, device in places}
-
-    @cached_property
-    def judged_work(self) -> pd.DataFrame:
-        """``work`` of the GPUs in ``by_device``."""
-        if sum(map(len, self.by_device.values())) == len(self.work):
-            return self.work
-        return self.work.iloc[np.sort(np.concatenate(list(self.by_device.values())))]
+        return {device: np.flatnonzero(code == place) for place, device in places}
 
     def spans_of(self, device: int, some: Bools | None = None) -> Spans:
         """Start and end of the operations of a GPU, or of some of them."""
         rows = self.by_device.get(device, np.empty(0, np.int64))
-        rows = rows if some is None else rows[some[rows]]
+        rows = rows if some is None else rows[np.flatnonzero(some[rows])]
         start, end = spans(self.work)
         return start[rows], end[rows]
 
@@ -320,7 +314,7 @@ class Tables:
     @cached_property
     def busy(self) -> pd.DataFrame:
         """`device_busy` in the window: a row for each GPU of ``by_device``."""
-        return device_busy(self.judged_work, self.window)
+        return device_busy({device: self.spans_of(device) for device in self.by_device}, self.window)
 
     @cached_property
     def gaps(self) -> pd.DataFrame:
@@ -331,7 +325,7 @@ class Tables:
         that call to the start of the operation, 0 where it began earlier); alone (whether the call
         launched only this operation).
         """
-        gaps = idle_gaps(self.judged_work, self.window)
+        gaps = idle_gaps({device: self.spans_of(device) for device in self.by_device}, self.window)
         op = np.full(len(gaps), -1, np.int64)
         starts = self.work["start_ns"].to_numpy()
         for device, mine in self.by_device.items():
@@ -516,10 +510,9 @@ class Tables:
     def worst_kernels(self) -> tuple[pd.DataFrame, Ints]:
         """The kernels of the worst GPU in its ledger's window, and the owner of each."""
         ledger, ops = self.ledger, self.view.ops
-        start, end = spans(ops)
-        mine = (ops["device"].to_numpy(np.int64) == ledger.device) & is_any(ops["kind"], "kernel")
-        mine &= (start < ledger.window[1]) & (end > ledger.window[0])
-        return rows_of(ops, mine), self.view.owner[mine]
+        rows = rows_on(self.view, ledger.device, ledger.window)
+        rows = rows[np.flatnonzero(is_any(ops["kind"], "kernel")[rows])]
+        return rows_of(ops[_OF_KERNELS], rows), self.view.owner[rows]
 
     @cached_property
     def grids(self) -> tuple[Ints, Ints]:

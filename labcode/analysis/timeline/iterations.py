@@ -25,7 +25,7 @@ from labcode.analysis.buckets import bucket_of_name
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import launches_of, named_like, spans
 from labcode.analysis.timeline.nvtx import NUMBER
-from labcode.reports.columns import Bools, Ints, unique
+from labcode.reports.columns import Bools, Ints, by_code, unique
 from labcode.reports.common import MEASURED
 from labcode.reports.frames import codes_of, is_any, rows_in_order, rows_of
 from labcode.reports.report import FunctionsReport, TimelineReport
@@ -124,8 +124,8 @@ def iterations(report: TimelineReport) -> Iterations | None:
     nvtx = rows_of(nvtx[_RANGE], (began >= begin) & (began <= end))
     how, found = "", []
     pids = ops["pid"].to_numpy(np.int64)
-    of_pid = {int(pid): pids == pid for pid in np.unique(pids)}
-    processes = [_Process(pid, ops, own, rows[own], api, nvtx) for pid, own in of_pid.items()]
+    of_pid = {pid: pids == pid for pid in unique(pids)[0].tolist()}
+    processes = [_Process(pid, ops, own, rows[np.flatnonzero(own)], api, nvtx) for pid, own in of_pid.items()]
     del ops
     for way in (_by_ranges, _by_optimizer, _by_updates, _by_period):
         for mine in processes:
@@ -160,12 +160,12 @@ class _Process:
         """When the operations of the main stream were launched, by one thread or any, ascending; and when
         each began. The main stream is that with the most kernels: on others data may be fetched ahead.
         """
-        known = (self.rows >= 0) & self._on_main
+        known = np.flatnonzero((self.rows >= 0) & self._on_main)
         if tid is not None:
-            known[known] = self.api["tid"].to_numpy()[self.rows[known]] == tid
+            known = known[np.flatnonzero(self.api["tid"].to_numpy()[self.rows[known]] == tid)]
         called = self.api["start_ns"].to_numpy(np.int64)[self.rows[known]]
         order = np.argsort(called, kind="stable")
-        return called[order], self.ops["start_ns"].to_numpy(np.int64)[known][order]
+        return called[order], self.ops["start_ns"].to_numpy(np.int64)[known[order]]
 
     @cached_property
     def ops(self) -> pd.DataFrame:
@@ -198,7 +198,10 @@ class _Process:
         found = found.assign(end_ns=end).reset_index(drop=True)
         if ((start[1:] > start[:-1]) | ((start[1:] == start[:-1]) & (end[1:] <= end[:-1]))).all():
             return found
-        return rows_in_order(found, np.lexsort((-end, start)))
+        order = np.argsort(start, kind="stable")
+        if not np.diff(start[order]).all():  # some begin together
+            order = np.lexsort((-end, start))
+        return rows_in_order(found, order)
 
 
 def _most_frequent(rows: pd.DataFrame) -> Sequence[int]:
@@ -235,10 +238,9 @@ def _by_ranges(process: _Process) -> tuple[str, Ints]:
     extent = max(int(end[kept].max() - start[kept].min()), 1)
     tids, thread = unique(ranges["tid"].to_numpy(np.int64))
     group = (np.asarray(family, np.int64)[codes] * len(tids) + thread)[kept]
-    kept = kept[np.argsort(group, kind="stable")]
-    last = np.cumsum(np.bincount(group, minlength=len(families) * len(tids)))
-    for number in np.flatnonzero(np.diff(last, prepend=0)).tolist():
-        place = kept[last[number - 1] if number else 0 : last[number]]
+    groups, group = unique(group)
+    for number, rows in zip(groups.tolist(), by_code(group, len(groups)), strict=True):
+        place = kept[rows]
         name = str(families[number // len(tids)])
         step = bool(_STEP.search(f" {name} ")) or name.startswith("ProfilerStep")
         apart = bool((start[place[1:]] >= end[place[:-1]]).all())
@@ -399,7 +401,7 @@ def _measured(process: _Process, edges: Ints) -> pd.DataFrame:
     begun, ended = (process.ops[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
     spent = high - low
     busy = intervals.covered_within(begun, ended, low, high)
-    places = np.searchsorted(np.sort(begun), edges, "left")
+    places = np.searchsorted(np.sort(begun, kind="stable"), edges, "left")  # mostly in order
     share = np.divide(busy, spent, out=np.full(len(low), np.nan), where=spent > 0)
     return pd.DataFrame(
         {

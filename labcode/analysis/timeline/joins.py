@@ -82,8 +82,8 @@ def in_window(table: pd.DataFrame, window: tuple[int, int] | None) -> pd.DataFra
         return table
     start = np.maximum(table["start_ns"].to_numpy(np.int64), window[0])
     end = np.minimum(table["end_ns"].to_numpy(np.int64), window[1])
-    inside = end > start
-    if not inside.all():
+    inside = np.flatnonzero(end > start)
+    if len(inside) < len(table):
         table, start, end = rows_of(table, inside), start[inside], end[inside]
     return table.assign(start_ns=start, end_ns=end)
 

@@ -11,12 +11,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import extent, launch_rows, named_like, spans
+from labcode.analysis.timeline.joins import launch_rows, named_like, spans
 from labcode.analysis.timeline.nvtx import labels
-from labcode.reports.columns import Ints, unique
+from labcode.reports.columns import Ints, by_code, unique
 from labcode.reports.frames import codes_of, is_any, rows_of
 
 Window = tuple[int, int]
+Spans = dict[int, tuple[Ints, Ints]]  # by GPU the starts and ends of its operations
 
 SYNCHRONIZING = (
     r"Synchronize|^(?:cu(?:da)?|hip)(?:Memcpy|Memset)(?!.*Async)|"
@@ -26,16 +27,17 @@ LAUNCHING = r"^(?:cu(?:da)?|hip)(?:Ext)?(?:Module)?(?:Launch|GraphLaunch|Memcpy|
 
 
 def device_busy(
-    ops: pd.DataFrame, window: Window | None = None, devices: Iterable[int] | None = None
+    ops: pd.DataFrame | Spans, window: Window | None = None, devices: Iterable[int] | None = None
 ) -> pd.DataFrame:
     """Busy and idle time of each GPU within the window (by default from its first to its last operation).
 
     device; window_ns; busy_ns; idle_ns; busy_share, idle_share (of window_ns; nan when it is 0); op_count
     (operations that ran within the window). ``devices`` adds GPUs that did nothing.
     """
-    window = extent(ops) if window is None else window
+    found = _by_device(ops)
+    window = _extent(found) if window is None else window
     rows = []
-    found = dict.fromkeys(devices or (), (np.empty(0, np.int64),) * 2) | _by_device(ops)
+    found = dict.fromkeys(devices or (), (np.empty(0, np.int64),) * 2) | found
     for device, (start, end) in sorted(found.items(), key=lambda item: item[0]):
         inside = intervals.clip(start, end, window)
         busy, width = intervals.total(*inside), max(window[1] - window[0], 0)
@@ -46,14 +48,14 @@ def device_busy(
     return pd.DataFrame(rows, columns=columns).astype(whole)
 
 
-def idle_gaps(ops: pd.DataFrame, window: Window | None = None, min_gap_ns: int = 0) -> pd.DataFrame:
+def idle_gaps(ops: pd.DataFrame | Spans, window: Window | None = None, min_gap_ns: int = 0) -> pd.DataFrame:
     """Stretches of the window in which a GPU ran nothing, the earliest first.
 
     device; start_ns; end_ns; duration_ns (at least ``min_gap_ns``).
     """
-    window = extent(ops) if window is None else window
-    parts = []
-    for device, worked in _by_device(ops).items():
+    found, parts = _by_device(ops), []
+    window = _extent(found) if window is None else window
+    for device, worked in found.items():
         start, end = intervals.complement(*worked, window)
         parts.append(pd.DataFrame({"device": np.full(len(start), device), "start_ns": start, "end_ns": end}))
     empty = pd.DataFrame({c: np.empty(0, np.int64) for c in ("device", "start_ns", "end_ns")})
@@ -100,8 +102,7 @@ def explain_gaps(
     ranges = ranges.assign(end_ns=ranges["end_ns"].astype("int64"), label=labels(ranges))
     by_thread = dict(iter(ranges.groupby(["pid", "tid"])))
     calls_by_thread = dict(iter(_met(api[[*columns, "name"]], start, end).groupby(["pid", "tid"])))
-    pairs = np.unique(np.stack(thread), axis=1) if count else np.empty((2, 0), np.int64)
-    for key in zip(*pairs[:, pairs[0] >= 0].tolist(), strict=True):
+    for key in sorted({pair for pair in zip(*(ids.tolist() for ids in thread), strict=True) if pair[0] >= 0}):
         here = np.flatnonzero((thread[0] == key[0]) & (thread[1] == key[1]))
         low, high = start[here], end[here]
         if key in by_thread:
@@ -132,19 +133,26 @@ def _met(table: pd.DataFrame, low: Ints, high: Ints) -> pd.DataFrame:
 def _meets(begun: Ints, ended: Ints, low: Ints, high: Ints) -> NDArray[np.bool_]:
     """Which of some stretches overlap some window."""
     low, high = intervals.union(low, high)
-    return np.searchsorted(high, begun, "right") < np.searchsorted(low, ended, "left")
+    following = np.searchsorted(high, begun, "right")  # the first window that ends after it began
+    return np.append(low, np.iinfo(np.int64).max)[following] < ended
 
 
-def _by_device(ops: pd.DataFrame) -> dict[int, tuple[Ints, Ints]]:
+def _by_device(ops: pd.DataFrame | Spans) -> Spans:
     """Starts and ends of the operations of each GPU, by its number."""
+    if not isinstance(ops, pd.DataFrame):
+        return ops
     start, end = spans(ops)
     devices, code = unique(ops["device"].to_numpy(np.int64))
     if len(devices) == 1:
         return {int(devices[0]): (start, end)}
-    few = len(devices) < 1 << 15  # small numbers are sorted in one pass
-    order = np.argsort(code.astype(np.int16) if few else code, kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(code, minlength=len(devices)))[:-1])
-    return {device: (start[rows], end[rows]) for device, rows in zip(devices.tolist(), parts, strict=False)}
+    parts = by_code(code, len(devices))
+    return {device: (start[rows], end[rows]) for device, rows in zip(devices.tolist(), parts, strict=True)}
+
+
+def _extent(found: Spans) -> Window:
+    """From the first start to the last end; (0, 0) where there are none."""
+    low = min((int(start.min()) for start, _ in found.values() if len(start)), default=0)
+    return low, max((int(end.max(initial=low)) for _, end in found.values()), default=0)
 
 
 def _launching_threads(

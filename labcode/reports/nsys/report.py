@@ -14,7 +14,6 @@ Each method names the table of the export that it reads, and the option of nsys 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -52,6 +51,7 @@ _WHERE = ("pid", "device", "context", "stream", "correlation")
 _COPY = (*_FRAME, "bytes", "copyKind", "srcKind", "dstKind", "graphNodeId")
 _SET = (*_FRAME, "bytes", "value", "memKind", "graphNodeId")
 _GRID = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
+_FEW_DOMAINS = 4096  # pairs of a process and a domain that are named without asking whether they occur
 
 
 def open_report(path: str | Path) -> NsysReport:
@@ -174,8 +174,8 @@ class NsysReport(Shown, Closing):
             self.source.shared(schema.MEMSET, (*_FRAME, "bytes", "graphNodeId"), _SET),
             self.source.ints(schema.GRAPH, (*_FRAME, "graphId")),
         ]
+        grids = _grids(raw[0]) if self.source.keeps else ()
         if self.source.keeps:
-            self.source.once("grids", partial(_grids, raw[0]))
             raw[0] = {name: raw[0][name] for name in kernels}
         counts = [len(part["start"].values) for part in raw]
         copies = {kind: f"memcpy {name}" for kind, name in schema.COPY_KINDS.items()}
@@ -190,6 +190,9 @@ class NsysReport(Shown, Closing):
         size = joined([_absent(counts[0]), raw[1]["bytes"], raw[2]["bytes"], _absent(counts[3])])
         node = joined([*(part["graphNodeId"] for part in raw[:3]), _absent(counts[3])])
         order = np.argsort(np.concatenate([part["start_ns"] for part in where]), kind="stable")
+        if self.source.keeps:
+            first = order[np.flatnonzero(order < counts[0])]  # kernels, by start
+            self.source.once("grids", lambda: tuple(part[first] for part in grids))
         kinds = np.repeat(np.arange(4, dtype=np.int8), counts)
         short_names = [self.source.kernel_names(raw[0]["shortName"]), *names[1:]]
         del raw
@@ -360,8 +363,8 @@ class NsysReport(Shown, Closing):
 
     def osrt_begin(self) -> int | None:
         """The start of the first call in `osrt`, in ns; None where there is none."""
-        found = self.source.extent(schema.OSRT)
-        return None if found is None else found[0]
+        start = self.source.ints(schema.OSRT, ("start",))["start"].values
+        return int(start.min()) if len(start) else None
 
     # ---- call stacks
 
@@ -570,7 +573,8 @@ class NsysReport(Shown, Closing):
         processes, pair = unique(pid)
         if len(numbers) > 1:
             pair = pair * len(numbers) + number
-        pairs, pair = (np.arange(len(processes)), pair) if len(numbers) == 1 else unique(pair)
+        count = len(processes) * len(numbers)
+        pairs, pair = (np.arange(count), pair) if count <= _FEW_DOMAINS else unique(pair)
         found = []
         for key in pairs.tolist():
             owner, own = int(processes[key // len(numbers)]), int(numbers[key % len(numbers)])

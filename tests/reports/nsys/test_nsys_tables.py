@@ -287,6 +287,7 @@ def test_a_column_that_grows_is_narrow_as_long_as_it_is_one_number(
     assert column.take(rows).values.tolist() == [values[0], values[3]]
     assert column.without(rows).values.tolist() == values[1:3]
     assert column.without(rows).there().tolist() == present[1:3].tolist()
+    assert column.without(rows[:1]).values.tolist() == values[1:]
     own = nsys_columns.whole(column)
     own.values[0] = 9  # may be written to
     assert column.filled(7).tolist() == [v if p else 7 for v, p in zip(column.values, present, strict=True)]
@@ -300,9 +301,16 @@ def test_what_is_not_kept_may_be_written_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [[], [5], [3, 1, 3, 2], [1 << 62, -(1 << 62), 0], [-(1 << 63), (1 << 63) - 1]]
+    "values", [[], [5], [3, 1, 3, 2], [3, 1, 3, 5], [1 << 62, -(1 << 62), 0], [-(1 << 63), (1 << 63) - 1]]
 )
 def test_unique(values: list[int]) -> None:
     distinct, codes = nsys_columns.unique(np.array(values, np.int64))
     assert distinct.tolist() == sorted(set(values))
     assert distinct[codes].tolist() == values
+
+
+@pytest.mark.parametrize("count", [0, 3, 300, 70_000])
+def test_by_code(count: int) -> None:
+    codes = np.arange(min(2 * count, 9)) * 5 % max(count, 1)
+    found = nsys_columns.by_code(codes, count)
+    assert [rows.tolist() for rows in found] == [np.flatnonzero(codes == at).tolist() for at in range(count)]
