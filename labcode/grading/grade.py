@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # these load pandas, which is not waited for before the learn
 
 SEED_VARIABLE = "LABCODE_EXERCISE_SEED"
 _PRINTED_LINES = 8
-_LATER_S = 2.0  # for answers behind a wrong one
+_LATER_S = 2.0  # for answers behind a wrong one, or as long as it took up to there, where a machine is busy
 
 
 def grade(exercise: Exercise, part: Part, file: Path, *, compiling: bool = True, own: bool = True) -> Verdict:
@@ -108,10 +108,11 @@ def grade_cases(task: Task, ran: execution.Execution, seed: int) -> Verdict:
     """Grade a file, by the process that runs it and the cases of a task, some of them drawn with ``seed``.
 
     The learner's process computes while this one runs the solution; behind a wrong answer for two seconds
-    more, since a reason has to fit what comes then.
+    more, or longer on a busy machine, since a reason has to fit what comes then.
     """
     import numpy as np
 
+    begin = time.monotonic()
     cases = task.generated(np.random.default_rng(seed))
     generated, no_exam = len(cases), ""
     if task.exam is not None:
@@ -131,7 +132,7 @@ def grade_cases(task: Task, ran: execution.Execution, seed: int) -> Verdict:
             return Verdict("failed", f"only {number} of {len(cases)} cases gave an answer")
         if outcome.kind == "error" and outcome.lines[-1].startswith("not written yet"):
             return Verdict("to do", f"{case.function}: {outcome.lines[-1]}")
-        later = _later(ran, cases[number + 1 : generated], outcomes)
+        later = _later(ran, cases[number + 1 : generated], outcomes, begin)
         what, complaint = _complaint(task, case, outcome, cases[:number], later)
         if complaint:
             headline = f"{case.function}: {what} on case {number + 1} of {len(cases)}, “{case.name}”"
@@ -157,10 +158,11 @@ def _linked(file: Path) -> str:
 
 
 def _later(
-    ran: execution.Execution, cases: Sequence[Case], outcomes: Iterator[execution.Outcome]
+    ran: execution.Execution, cases: Sequence[Case], outcomes: Iterator[execution.Outcome], begin: float
 ) -> Iterator[tuple[Case, Any]]:
-    """What was answered to the cases behind a wrong answer, as far as it comes soon."""
-    until = ran.until = time.monotonic() + _LATER_S
+    """What was answered to the cases behind a wrong one, as far as it comes soon; all began at ``begin``."""
+    now = time.monotonic()
+    until = ran.until = now + max(_LATER_S, now - begin)
     for case, outcome in zip(cases, outcomes, strict=False):
         if outcome.kind == "value":
             yield case, outcome.value

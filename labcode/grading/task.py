@@ -171,13 +171,14 @@ class Task:
         return said if set(given) <= {_gist(said)} else ""
 
     def mistaken(
-        self, case: Case, got: Any, before: Sequence[Case] = (), after: Sequence[Answered] = ()
+        self, case: Case, got: Any, before: Sequence[Case] = (), after: Sequence[Answered] | None = None
     ) -> str:
         """What the mistake says that gives this wrong answer; empty when none does, or more than two do.
 
         A mistake that would have been wrong on another case, ``before`` or ``after``, where the answer was
         right, is another one; so is one that does not give all of the wrong answers ``after``. Where others
-        might give the same, too, it is told as an example.
+        might give the same, too, it is told as an example. Without ``after`` it is the first that gives this
+        answer.
         """
         expected, fit = self.expect(case), list[str]()
         with contextlib.suppress(TooSlowError), limited(MISTAKES_LIMIT_S):
@@ -186,12 +187,12 @@ class Task:
                 if (
                     cases.matches(gives, got, case.relative)
                     and not cases.matches(expected, gives, case.relative)
-                    and self._explains(number, before, after)
+                    and self._explains(number, before, after or ())
                 ):
                     fit.append(_filled(mistake.says, expected, got))
         fit = list(dict.fromkeys(fit))
         others = [one for one in before if one.function == case.function]
-        if not others and not after:
+        if after is None:
             return fit[0] if fit else ""
         if len(fit) > 2:
             return ""
