@@ -47,7 +47,10 @@ def answers() -> Answers:
                 {"late": str(other)},
             ),
             Misreading("that is the time of the late rank, which hardly waits", {"waiting_ms": spent[late]}),
-            Misreading("that is both GPUs together", {"waiting_ms": sum(spent.values())}),
+            Misreading(
+                "that is both GPUs together, or the whole capture, not the steady state alone",
+                {"waiting_ms": sum(spent.values())},
+            ),
             Misreading("that is the late one's", {"busy": 1 - idle[late]}),
             Misreading(
                 "its batches lie on the GPU: nothing is copied to it in the steady state",
