@@ -231,6 +231,8 @@ def _capture_each(
     stop = threading.Event()
     with _progress(console) as (progress, say), _crews(len(free), stop) as (lanes, helpers):
         say(f"{len(able)} to capture{_about(pace, waiting, len(free), '; about ')}")
+        if deadline is not None and not pace.took:
+            say("the shipped set is not here to say what fits into --budget: what begins in time is done")
         while waiting or measuring or ending:
             while (chosen := _next(waiting, measuring, ending, free, site)) is not None:
                 waiting.remove(chosen)

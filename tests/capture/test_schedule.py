@@ -83,6 +83,22 @@ def test_every_experiment_that_the_shipped_set_holds_has_a_time() -> None:
     assert set(took) == set(store.load_set(store.SHIPPED_SET).experiments) and min(took.values()) > 0
 
 
+def test_its_times_are_found_where_sets_are_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    took = schedule.shipped_seconds()
+    monkeypatch.setenv("LABCODE_SETS", str(tmp_path))
+    assert schedule.shipped_seconds() == took
+    (tmp_path / store.SHIPPED_SET).mkdir()
+    (tmp_path / store.SHIPPED_SET / "manifest.json").write_text("{")
+    assert schedule.shipped_seconds() == {}  # whoever opens the set is told that it is damaged
+
+
+def test_a_budget_without_times_is_told(lab: Lab) -> None:
+    lab.capture("beta", wishes=Wishes(budget_s=60.0))
+    assert "the shipped set is not here to say what fits into --budget" in lab.printed
+
+
 def test_this_machines_pace_counts_once_enough_is_known_of_it() -> None:
     slow, fast = experiment("slow"), experiment("fast")
     pace = Pace({"slow": 600.0, "fast": 6.0})
