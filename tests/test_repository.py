@@ -150,6 +150,8 @@ def test_a_checkout_has_the_same_bytes_whatever_git_does_with_line_endings(tmp_p
             "numbers with units come from captures (book.value, book.claim) or are marked {spec}",
         ),
         (prose.british_spellings, "American spelling"),
+        (prose.foreign_idiom, "write it as the field does"),
+        (prose.long_sentences, "split it by meaning"),
         (prose.shell_escapes, "cells hold Python; a failing shell line would never fail the build"),
         (prose.long_commands, "nobody scrolls for the end of a command; put its comment above it"),
         (prose.figures_without_alt, "say what is drawn and what stands out"),

@@ -61,6 +61,12 @@ def test_what_is_shown_is_what_is_computed(kind: str) -> None:
     assert all(given.low > 0 for given in one.inputs if given.log)
 
 
+def test_each_calculator_is_on_a_page() -> None:
+    book = "".join(page.read_text(encoding="utf-8") for page in SCRIPT.parents[1].rglob("*.md"))
+    assert set(re.findall(r"book\.calculator\(\"(\w+)\"", book)) == set(SHOWN)
+    assert "```{occupancy-calculator}" in book
+
+
 def test_known_answers() -> None:
     assert CALCULATORS["roofline"](ROOF)["attainable"] == pytest.approx(4.8)
     assert CALCULATORS["scaling"]({"count": 8, "serial": 0.1, "crosstalk": 1e-7})["amdahl"] == pytest.approx(

@@ -82,6 +82,16 @@ def test_every_page_has_a_topic() -> None:
     assert not sorted(page for page in pages - linked if page.split("/")[0] not in APART)
 
 
+def test_the_door_has_a_path_a_role_and_its_questions_in_six_groups() -> None:
+    door = (BOOK / "index.md").read_text(encoding="utf-8")
+    asked = [rows(part.split("\n:::")[0]) for part in door.split(":::{dropdown}")[1:]]
+    assert len(asked) == 6 and all(3 < len(group) <= 12 for group in asked) and sum(map(len, asked)) >= 36
+    paths = [line for line in door.splitlines() if line.count(") → [") >= 2]
+    assert len(paths) == 4  # a training engineer's, a kernel author's, an instructor's, a student's
+    links = re.findall(r"\]\(([\w./-]+\.md)", door)
+    assert len(links) > 80 and not [link for link in links if not (BOOK / link).is_file()]
+
+
 def test_rules_and_reports_exist() -> None:
     text = "".join(GUIDES.values())
     rules = set(re.findall(r"rule \*([\w-]+)\*", text))

@@ -78,6 +78,24 @@ def test_american_spellings_are_left_alone():
     assert prose.british_spellings(page) == []
 
 
+def test_foreign_idiom_is_found():
+    page = (
+        "# Tiles against waves\n\nIt takes 16 bytes a row, 32 bytes per row.\n\n`bytes a row` against time\n"
+    )
+    assert [(f.line, f.text) for f in prose.foreign_idiom(page)] == [
+        (1, "# Tiles against"),
+        (3, "bytes a row"),
+    ]
+
+
+def test_a_sentence_that_is_too_long_is_found_by_its_beginning():
+    fits, long = " ".join(["word"] * 35), " ".join(["word"] * 36)
+    page = f"# Title\n\nOne. {fits}. {fits}?\n{fits}\n\n- {fits}\n- {fits}\n\n"
+    page += f"```c\n{long}\n```\n\nFirst. Then\n{long}.\n"
+    assert [(f.line, f.text[:8]) for f in prose.long_sentences(page)] == [(13, "37 words")]
+    assert prose.long_sentences(f"{fits} `code` $x$ {{glue:text}}`one`.") == []
+
+
 def test_shell_escapes_are_found_in_cells_only():
     page = "```{code-cell} python\n!nvidia-smi\nx = 1\n%%bash\n```\n\n```shell\n!history\n```\n"
     assert prose.shell_escapes(page) == [prose.Finding(2, "!nvidia-smi"), prose.Finding(4, "%%bash")]

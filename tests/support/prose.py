@@ -1,7 +1,8 @@
 """The house rules of prose: the text of a page in, findings with their lines out.
 
 Measurements are never typed by hand: a number with a unit stands in prose only as ``{glue:text}``, in a
-claim, or marked as published by ``{spec}``. Spelling is American.
+claim, or marked as published by ``{spec}``. Spelling is American, idiom the field's, and a sentence ends
+before a reader has lost its beginning.
 """
 
 import itertools
@@ -68,6 +69,24 @@ _BRITISH = re.compile(
     re.IGNORECASE,
 )
 
+_COUNTED = (
+    r"(?:bits|bytes|FLOPs?|joules|sectors|launch(?:es)?|registers|warps?|blocks?|threads?|kernels?|tokens"
+    r"|words)"
+)
+_PER = (
+    r"(?:bit|byte|element|parameter|token|row|warp|thread|launch|step|request|layer|block|tap|SM|GPU|image"
+    r"|sequence|second)"
+)
+_IDIOM = re.compile(
+    rf"\b{_COUNTED} an? {_PER}\b|^#+ .*\bagainst\b"
+    r"|\b(?:said of|goes round|go round|is no matter|belongs into|[Ss]omething else than|can none of them)\b",
+    re.MULTILINE,
+)
+_MOST_WORDS = 35  # of a sentence; roles, code and formulas count nothing
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?])[)”’*_\"]*\s+|[ \t]\|[ \t]|\n[ \t]*\n\s*|\n(?=[ \t]*(?:[-*] |\d+\. |: |[|#+]|`{3}|:{3}))"
+)
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -93,6 +112,24 @@ def british_spellings(page: str) -> list[Finding]:
     """Common British forms in the prose of a page."""
     prose = prose_of(page)
     return [Finding(_line(prose, match.start()), match.group()) for match in _BRITISH.finditer(prose)]
+
+
+def foreign_idiom(page: str) -> list[Finding]:
+    """Turns of phrase that are not the field's: “bytes a row” for “bytes per row”, “against” in a heading."""
+    prose = prose_of(page)
+    return [Finding(_line(prose, match.start()), match.group()) for match in _IDIOM.finditer(prose)]
+
+
+def long_sentences(page: str) -> list[Finding]:
+    """Sentences of more words than a reader holds, each by its beginning."""
+    prose, found, start = prose_of(page), [], 0
+    for end in (*(match.end() for match in _SENTENCE_END.finditer(prose)), len(prose)):
+        words = [word for word in prose[start:end].split() if re.search(r"\w", word)]
+        if len(words) > _MOST_WORDS:
+            begins = start + re.search(r"\S", prose[start:]).start()  # type: ignore[union-attr]
+            found.append(Finding(_line(prose, begins), f"{len(words)} words: {' '.join(words[:8])} …"))
+        start = end
+    return found
 
 
 def shell_escapes(page: str) -> list[Finding]:
