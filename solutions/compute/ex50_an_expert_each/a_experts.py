@@ -55,7 +55,10 @@ def answers() -> Answers:
                 "that is `small`, where the matmuls are long",
                 {"launching": 1 - small["graph_us"] / small["loop_us"]},
             ),
-            Misreading("a multiply-add is two FLOP", {"mfu": mfu / 2}),
+            Misreading(
+                "half of it: is a multiply-add counted as two FLOP, and the peak that without sparsity?",
+                {"mfu": mfu / 2},
+            ),
             Misreading("that is cuBLAS's one large matmul", {"mfu": small["cublas_tflop_per_s"] / 989}),
             Misreading("that is decode", {"mfu": decode["queue_tflop_per_s"] / 989}),
             Misreading(
