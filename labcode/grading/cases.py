@@ -32,7 +32,7 @@ _ORDER = "the right entries in the wrong order"
 _PLACES = "as many of each entry as there should be, at other places"
 PERCENT = "this is in percent; a share runs from 0 to 1"
 _NO_SHARE = "a share cannot be below 0 or above 1"
-_NAN = "NaN where there should be a number: 0 / 0, or a missing value in what is computed?"
+_NAN = "NaN where there should be a number: 0 / 0, inf - inf, or a missing value in it?"
 FACTS = (_ORDER, _PLACES, _NO_SHARE, _NAN)  # true of an answer, whatever others are
 
 

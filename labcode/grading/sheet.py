@@ -43,14 +43,15 @@ _SCALES = {
     100.0: "a factor of 100: a share, or percent?",
 }
 _OF_THE_BOOK = "that one came with the book: record it yourself"
-_PERCENT = 10  # a share from here on is meant in percent; below it may be the whole over a part, too
-_AS_NEAR = 0.002  # of misreadings' numbers: they cannot be told from each other
+_AS_NEAR = 0.001  # of misreadings' numbers: they cannot be told from each other
 _NEAR = 4  # times the tolerance: read off too roughly,
-_ALIKE, _SAME = 0.02, 0.002  # of a misreading's number: further off it is another one, however it is rounded
-_NUMBER = r"\d+(?:\.\d*)?(?:[eE][-+]?\d+)?"
+_ALIKE, _SAME = 0.02, 1e-4  # of a misreading's number: further off it is another one, however it is rounded
+_NUMBER = r"(?:\d{1,3}(?:[, ]\d{3})+|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?"
 _QUANTITY = re.compile(rf"\s*([-+]?{_NUMBER})\s*(.*?)\s*")
 _SPAN = re.compile(rf"\s*\[?\s*({_NUMBER})\s*(.*?)\s*(?:to|and|,|-|–|…)\s*({_NUMBER})\s*(.*?)\s*\]?\s*")
-_THINGS = re.compile(r"(?!.*(?:second|minute|hour|byte|watt|joule|hertz))(?:[a-z]{4,}|x|×)(?: [a-z]+)*")
+_THINGS = re.compile(
+    r"(?!\S*(?:second|minute|hour|byte|watt|joule|hertz))(?:[a-z]{4,}|x|×)(?:/s| [a-z]+)*"  # what is counted
+)
 _ROUGHLY = 0.15  # if it is no more than so much beside the right one, or twice the tolerance
 
 
@@ -107,9 +108,9 @@ class Number(Question):
         found = _QUANTITY.fullmatch(given) if isinstance(given, str) else None
         unit = {"percent": "%"}.get(found[2], found[2]) if found else ""
         if not self.unit and unit != "%" and _THINGS.fullmatch(unit):
-            unit = ""  # what is counted
+            unit = ""
         factor = units.factor(unit or self.unit or "1", self.unit or "1")
-        return float(found[1]) * factor if found and factor else given
+        return float(re.sub("[, ]", "", found[1])) * factor if found and factor else given
 
     def unfit(self, given: Any) -> str:
         """A text, a truth value, or no number at all."""
@@ -126,7 +127,8 @@ class Number(Question):
         """Whether an answer is a misreading's number: within the tolerance, and no further off than by how
         it is rounded.
         """
-        rounding = 0.5 * 10.0 ** -len(f"{given:.9f}".rstrip("0").partition(".")[2])
+        whole, _, behind = f"{given:.9f}".rstrip("0").partition(".")
+        rounding = 10.0 ** (-len(behind) or len(whole) - len(whole.rstrip("0")))
         off = min(_ALIKE * abs(value), max(rounding, _SAME * abs(value)))
         return self.same(value, given) and abs(given - value) <= off * (1 + 1e-9)
 
@@ -202,11 +204,10 @@ class Share(Number):
         """Percent, or no share."""
         if said := super().unfit(given):
             return said
-        if 1 < given < _PERCENT:  # of a part, or the whole over its part
-            percent = f"is it in percent ({given:g} % are {given / 100:g})"
-            return f"a share runs from 0 to 1: {percent}, or the whole over its part?"
-        if _PERCENT <= given <= 100:
-            return f"a share runs from 0 to 1; {given:g} percent are {given / 100:g}"
+        if 1 < given <= 100:
+            return (
+                f"a share runs from 0 to 1, and {given:g} is above (as percent it would be {given / 100:g})"
+            )
         return "" if 0 <= given <= 1 else "a share runs from 0 to 1"
 
     def near(self, right: Any, given: Any) -> str:
@@ -228,14 +229,14 @@ class Word(Question):
         return f"one of: {', '.join(self.words)}"
 
     def meant(self, given: Any) -> Any:
-        """The word that differs from it by case, hyphens or underscores alone."""
+        """The word that differs from it by case, hyphens, underscores or quotes alone."""
+        if _is_number(given) and str(given) in self.words:
+            return str(given)
         alike = [word for word in self.words if isinstance(given, str) and _plain(word) == _plain(given)]
         return alike[0] if len(alike) == 1 else given
 
     def unfit(self, given: Any) -> str:
         """Another word; the allowed ones are listed."""
-        if not isinstance(given, str) and str(given) in self.words:
-            return f'is a text: write "{given}", in quotes'
         if said := super().unfit(given):
             return said
         close = difflib.get_close_matches(given, self.words, n=1)

@@ -23,6 +23,11 @@ def answers() -> Answers:
                 "--python-sampling-frequency=500 -o samples python train.py",
                 (
                     Check(
+                        other_program("python train.py"),
+                        lambda r: r.program == ("python", "train.py"),
+                        "nsys profile -t cuda -s none --python-sampling=true train.py",
+                    ),
+                    Check(
                         "Python is not sampled",
                         lambda r: r.python_samples,
                         "nsys profile -t cuda -s none python train.py",
@@ -44,16 +49,16 @@ def answers() -> Answers:
                         lambda r: "cuda" in r.traces,
                         "nsys profile -t nvtx -s none --python-sampling=true python train.py",
                     ),
-                    Check(
-                        other_program("python train.py"),
-                        lambda r: r.program == ("python", "train.py"),
-                        "nsys profile -t cuda -s none --python-sampling=true train.py",
-                    ),
                 ),
             ),
             "who_launched": Commands(
                 "nsys profile -t cuda,nvtx -s none --python-backtrace=cuda -o launches python train.py",
                 (
+                    Check(
+                        other_program("python train.py"),
+                        lambda r: r.program == ("python", "train.py"),
+                        "nsys profile -t cuda -s none --python-backtrace=cuda train.py",
+                    ),
                     Check(
                         "there would be no launch whose stack could be asked for",
                         lambda r: "cuda" in r.traces,
@@ -74,11 +79,6 @@ def answers() -> Answers:
                         "native code is sampled, too, as it is by default",
                         lambda r: not r.cpu_samples,
                         "nsys profile -t cuda --python-backtrace=cuda python train.py",
-                    ),
-                    Check(
-                        other_program("python train.py"),
-                        lambda r: r.program == ("python", "train.py"),
-                        "nsys profile -t cuda -s none --python-backtrace=cuda train.py",
                     ),
                 ),
             ),

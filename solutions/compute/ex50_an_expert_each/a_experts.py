@@ -56,7 +56,7 @@ def answers() -> Answers:
                 {"launching": 1 - small["graph_us"] / small["loop_us"]},
             ),
             Misreading(
-                "that is half of it: a multiply-add is two FLOP, and the peak is not that of sparse matrices",
+                "half of it: is a multiply-add counted as two FLOP, and the peak that without sparsity?",
                 {"mfu": mfu / 2},
             ),
             Misreading("that is cuBLAS's one large matmul", {"mfu": small["cublas_tflop_per_s"] / 989}),

@@ -8,7 +8,7 @@ from labcode.grading.sheet import Answers, Count, Misreading, Name, Share, Word
 
 QUESTIONS = (
     Name("kernel", "the kernel that takes most of the time"),
-    Share("share", "its share of the time of all kernels"),
+    Share("share", "its share of the time of all kernels", by=0.003),
     Count("blocks", "the blocks of its grid"),
     Share("filled", "the share of the multiprocessors that have a block of it", by=0.005),
     Word(

@@ -21,6 +21,11 @@ def answers() -> Answers:
                 "nsys profile -t cuda -s none --cuda-graph-trace=node -o nodes ./decode",
                 (
                     Check(
+                        other_program("./decode"),
+                        lambda r: r.program == ("./decode",),
+                        "nsys profile -t cuda -s none --cuda-graph-trace=node python decode.py",
+                    ),
+                    Check(
                         "no kernel is recorded: cuda is not traced",
                         lambda r: "cuda" in r.traces,
                         "nsys profile -t nvtx -s none --cuda-graph-trace=node ./decode",
@@ -35,16 +40,16 @@ def answers() -> Answers:
                         lambda r: not r.cpu_samples,
                         "nsys profile -t cuda --cuda-graph-trace=node ./decode",
                     ),
-                    Check(
-                        other_program("./decode"),
-                        lambda r: r.program == ("./decode",),
-                        "nsys profile -t cuda -s none --cuda-graph-trace=node python decode.py",
-                    ),
                 ),
             ),
             "whole_graphs": Commands(
                 "nsys profile -t cuda -s none --cuda-graph-trace=graph -o graphs ./decode",
                 (
+                    Check(
+                        other_program("./decode"),
+                        lambda r: r.program == ("./decode",),
+                        "nsys profile -t cuda -s none python decode.py",
+                    ),
                     Check(
                         "no graph is recorded: cuda is not traced",
                         lambda r: "cuda" in r.traces,
@@ -64,11 +69,6 @@ def answers() -> Answers:
                         "calls of the operating system are traced, too: by default, or where osrt is named",
                         lambda r: "osrt" not in r.traces,
                         "nsys profile -s none ./decode",
-                    ),
-                    Check(
-                        other_program("./decode"),
-                        lambda r: r.program == ("./decode",),
-                        "nsys profile -t cuda -s none python decode.py",
                     ),
                 ),
             ),

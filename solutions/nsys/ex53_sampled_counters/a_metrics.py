@@ -19,6 +19,12 @@ def answers() -> Answers:
                 "--gpu-metrics-frequency=20000 -o counters python train.py",
                 (
                     Check(
+                        other_program("python train.py"),
+                        lambda r: r.program == ("python", "train.py"),
+                        "nsys profile -t cuda,nvtx --gpu-metrics-devices=0 "
+                        "--gpu-metrics-frequency=20000 train.py",
+                    ),
+                    Check(
                         "no counter is sampled: no device is named",
                         lambda r: r.gpu_metrics,
                         "nsys profile -t cuda,nvtx --gpu-metrics-frequency=20000 python train.py",
@@ -47,12 +53,6 @@ def answers() -> Answers:
                         lambda r: "nvtx" in r.traces,
                         "nsys profile -t cuda --gpu-metrics-devices=0 --gpu-metrics-frequency=20000 "
                         "python train.py",
-                    ),
-                    Check(
-                        other_program("python train.py"),
-                        lambda r: r.program == ("python", "train.py"),
-                        "nsys profile -t cuda,nvtx --gpu-metrics-devices=0 "
-                        "--gpu-metrics-frequency=20000 train.py",
                     ),
                 ),
             ),
