@@ -172,12 +172,14 @@ def behind(folder: Path, size: int) -> Path:
 def kernels(folder: Path, size: int) -> Path:
     """A trace of so many bytes of kernels."""
     path = folder / "run.trace.json"
-    with path.open("w") as out:
-        out.write('{"schemaVersion": 1, "traceEvents": [')
-        for k in range(size // 128):
-            found = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": k, "dur": 0.5}
-            out.write(json.dumps({**found, "args": {"device": 0, "stream": 7, "correlation": k}}) + ",\n")
-        out.write('{"ph": "i", "name": "end", "ts": 0}]}')
+    found = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": -1, "dur": 0.5}
+    event = json.dumps({**found, "args": {"device": 0, "stream": 7, "correlation": -1}}) + ",\n"
+    lines = event.encode().replace(b"-1", b"%10d") * 4096  # a number may have blanks before it
+    with path.open("wb") as out:
+        out.write(b'{"schemaVersion": 1, "traceEvents": [')
+        for first in range(0, size // 128, 4096):
+            out.write(lines % tuple(k for k in range(first, first + 4096) for _ in range(2)))
+        out.write(b'{"ph": "i", "name": "end", "ts": 0}]}')
     return path
 
 
