@@ -10,6 +10,7 @@ import json
 import lzma
 import sqlite3
 import sys
+import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -212,6 +213,17 @@ def set_of_lists(folder: Path, count: int) -> Path:
     return make_set(folder / "mine", {"one": {"r": {"r.memory.json.xz": packed}}})
 
 
+def members(folder: Path, count: int) -> Path:
+    """An archive of so many empty members, of a hundred names."""
+    each = b"".join(tarfile.TarInfo(f"one/{k}.json").tobuf() for k in range(100))
+    path = folder / "a.tar"
+    with path.open("wb") as out:
+        for _ in range(count // 100):
+            out.write(each)
+        out.write(bytes(1024))
+    return path
+
+
 def _sizes() -> Iterator[Size]:
     commands = {
         "stats": ("stats", "FILE", "--all", "-o", "OUT"),
@@ -252,6 +264,7 @@ def _sizes() -> Iterator[Size]:
     for form in ("table", "md", "csv"):
         yield Size(f"parts:{form}", parts, 20, 10_000, ("grades", "FILE", "-f", form))
         yield Size(f"long_part:{form}", long_part, 10_000, 1_000_000, ("grades", "FILE", "-f", form))
+    yield Size("members:add", members, 3_000, 1_000_000, ("captures", "add", "FILE"))
     yield Size("lists:verify", set_of_lists, 10_000, 320_000_000, ("captures", "verify", "mine"), sets=True)
 
 
