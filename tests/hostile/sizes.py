@@ -214,11 +214,11 @@ def set_of_lists(folder: Path, count: int) -> Path:
 
 
 def members(folder: Path, count: int) -> Path:
-    """An archive of so many empty members, of a hundred names."""
-    each = b"".join(tarfile.TarInfo(f"one/{k}.json").tobuf() for k in range(100))
+    """An archive of so many empty members, of three thousand names."""
+    each = b"".join(tarfile.TarInfo(f"one/{k}.json").tobuf() for k in range(3_000))
     path = folder / "a.tar"
     with path.open("wb") as out:
-        for _ in range(count // 100):
+        for _ in range(count // 3_000):
             out.write(each)
         out.write(bytes(1024))
     return path
