@@ -26,9 +26,12 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from labcode.grading import grades as grading
 from tests.hostile import formats
 from tests.hostile.judge import STEERS, Asked
-from tests.hostile.values import MARK
+from tests.hostile.values import MARK, TEXTS, as_json, weird
 from tests.support import ncu as golden
 from tests.support import pftraces, ranks
 from tests.support.random_export import make_random_export
@@ -355,7 +358,7 @@ def toml(rng: random.Random, folder: Path) -> Asked:
     sheets = sorted(formats_root().glob("exercises/*/*/a*.toml"))
     sheet = rng.choice(sheets)
     key = next(line.partition(" =")[0] for line in sheet.read_text().splitlines() if '= ""' in line)
-    depth = rng.choice((200, 5_000, 100_000))
+    depth = rng.choice((200, 5_000, 15_000))
     value = rng.choice(
         (
             "[" * depth + "]" * depth,
@@ -387,17 +390,8 @@ def toml(rng: random.Random, folder: Path) -> Asked:
     copy = folder / "in" / "exercises" / sheet.parent.parent.name / sheet.parent.name
     copy.mkdir(parents=True)
     place = copy / sheet.name
-    what = rng.randrange(12)
-    if what == 0:
-        os.mkfifo(place)
-    elif what == 1:
-        place.symlink_to(rng.choice(("/dev/zero", "/proc/self/mem", sheet.name, "/etc/passwd")))
-    elif what == 2:
-        place.mkdir()
-    elif what == 3:
-        place.write_bytes(lines.encode(rng.choice(("utf-16", "utf-32"))))
-    else:
-        place.write_bytes(lines.encode())
+    coding = rng.choice(("utf-8", "utf-8", "utf-8", "utf-16", "utf-32"))
+    _put(rng, place, lines.encode(coding))
     short = f"{sheet.parent.parent.name}-{sheet.parent.name.partition('_')[0]}"
     words = [
         "exercises",
@@ -412,6 +406,68 @@ def toml(rng: random.Random, folder: Path) -> Asked:
 def formats_root() -> Path:
     """The checkout."""
     return Path(__file__).resolve().parents[2]
+
+
+def records(rng: random.Random, folder: Path) -> Asked:
+    """A learner's predictions and signed grades that somebody wrote by hand."""
+    if rng.random() < 0.5:
+        one = {"id": "p", "page": "p", "title": "t", "question": "q", "predicted": 1.0, "sure_percent": 50}
+        one |= {
+            "at": "2026-01-01T00:00:00+00:00",
+            "measured": 2.0,
+            "unit": "ms",
+            "machine": "m",
+            "right": False,
+        }
+        one |= {"predicted_by_measured": 0.5, "score": None}
+        document: Any = {"kind": "labcode-predictions", "schema": 1, "predictions": [one, dict(one)]}
+        for _ in range(rng.choice((1, 3))):
+            place = document["predictions"][0]
+            place[rng.choice(list(place))] = rng.choice((weird(rng), 10**400, [1e308, -1e308], [10**400] * 2))
+        path = folder / "in" / "p.json"
+        _put(rng, path, as_json(rng, document))
+        return Asked(["exercises", "--with", str(path)])
+    secret = folder / "home" / "key"
+    secret.write_bytes(rng.choice((b"k" * 32, b"k" * 32, b"k" * 32, b"short", b"\xff" * 40)))
+    part = {"id": "nsys-ex01-x:a", "title": rng.choice(TEXTS), "worth": 1.0, "status": "passed"}
+    part |= {"headline": rng.choice(TEXTS), "details": [rng.choice(TEXTS)], "sha256": ""}
+    part[rng.choice(list(part))] = weird(rng) if rng.random() < 0.5 else rng.choice(TEXTS)
+    about = {"schema": "labcode.grades", "version": 1, "labcode": rng.choice(TEXTS), "captures": "h200"}
+    document = {**about, "graded": rng.choice((*TEXTS, "2026-01-01T00:00:00+00:00")), "parts": [part]}
+    text_of = as_json(rng, document)
+    with suppress(Exception):  # grades that are none are refused before their signature is looked at
+        made = msgspec.json.decode(text_of, type=grading.Grades)
+        signed = msgspec.structs.replace(made, signature=grading._signature(made, secret.read_bytes()))
+        text_of = msgspec.json.encode(signed)
+    for name in ("anna", rng.choice(("bo", "\u202ebo", f"<b>{MARK}", "\x1b[31mx"))):
+        (folder / "in" / f"{name}.json").write_bytes(text_of)
+    _put(rng, folder / "in" / "carl.json", text_of)
+    named = rng.choice(
+        (folder / "in", folder / "in" / "anna.json", folder / "in" / "carl.json", folder / "out")
+    )
+    said = [
+        "course",
+        "results",
+        str(named),
+        "-o",
+        "{out}/a.html",
+        f"--title={rng.choice(TEXTS)}".partition("{")[0],
+    ]
+    said[-1] = said[-1].replace("\0", "").replace("}", "")
+    return Asked(said, environment={grading.KEY_VARIABLE: str(secret)})
+
+
+def _put(rng: random.Random, path: Path, data: bytes) -> None:
+    """A file, or now and then what is none."""
+    what = rng.randrange(10)
+    if what == 0:
+        os.mkfifo(path)
+    elif what == 1:
+        path.symlink_to(rng.choice(("/dev/zero", "/proc/self/mem", path.name, "nowhere")))
+    elif what == 2:
+        path.mkdir()
+    else:
+        path.write_bytes(data)
 
 
 # ---- packed
@@ -787,7 +843,7 @@ def words(rng: random.Random, folder: Path) -> Asked:
             ["report", path, f"--title={long}", "-o", "{out}/a.html"],
             ["compare", path, path, f"--gate={long}"],
             ["compare", path, path, f"--column=a={long}"],
-            ["scrub", path, "--also", long],
+            ["scrub", path, "--also", long[:131_000]],  # no longer word reaches a program by its command line
             ["flame", path, "-o", "{out}/a.svg", f"--thread={long}"],
             ["timeline", path, "-o", "{out}/" + long],
             ["export", path, "-o", "{out}", f"--table={long}"],
@@ -985,6 +1041,7 @@ KINDS: Mapping[str, Make] = {
     "deep": deep,
     "text": text,
     "toml": toml,
+    "records": records,
     "packed": packed,
     "tar": tar,
     "folders": folders,
