@@ -869,7 +869,7 @@ def _run(place: Path, words: list[str], environment: Mapping[str, str | None], s
     """``labcode`` in a process of its own, started by a line of shell; what is wrong with its end."""
     own = {
         **os.environ,
-        "PYTHONPATH": str(formats_root()),
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(formats_root()), os.environ.get("PYTHONPATH")))),
         **{k: v for k, v in environment.items() if v is not None},
     }
     for key, value in environment.items():
@@ -988,10 +988,10 @@ def machine(rng: random.Random, folder: Path) -> Asked:
 
 
 def clock(rng: random.Random, folder: Path) -> Asked:
-    """A clock in 1970, 2040 or the year 30,000, and files from before and after all time."""
+    """A clock in 1970, 2040 or the year 8,941, and files from before and after all time."""
     import datetime as dates
 
-    now = rng.choice((0.0, -86400.0, 2.2e9, 4.2e9, 8.8e11))
+    now = rng.choice((0.0, -86400.0, 2.2e9, 4.2e9, 2.2e11))
     path = _export(rng, folder / "in")
     stamp = rng.choice((0, -(1 << 31), 1 << 32, 1 << 34))
     with suppress(OSError, OverflowError):
@@ -1012,7 +1012,7 @@ def clock(rng: random.Random, folder: Path) -> Asked:
     for name, module in list(sys.modules.items()):
         if name.startswith("labcode"):
             for key, value in list(vars(module).items()):
-                if value is dates.datetime and now < 2e11:
+                if value is dates.datetime:
                     setattr(module, key, Odd)
     home = folder / "home" / "sets"
     home.mkdir()
