@@ -3,6 +3,7 @@
 And what is held of one that was opened: `Closing` lets go of it.
 """
 
+import os
 import stat
 from pathlib import Path
 from typing import Self
@@ -18,6 +19,11 @@ _KINDS = {
 }
 _POINTER = b"version https://git-lfs.github.com/spec/"
 _LARGEST_POINTER = 1024
+
+
+def name_of(path: Path) -> str:
+    """A file's name as a text that every table takes; bytes that are no UTF-8 as ``\\xff``."""
+    return os.fsencode(path.name).decode("utf-8", "backslashreplace")
 
 
 class Closing:

@@ -405,7 +405,9 @@ def neutral(info: tarfile.TarInfo) -> tarfile.TarInfo:
 def _members(archive: Path, tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
     found: dict[str, tarfile.TarInfo] = {}
     total = 0
-    for info in tar:
+    for number, info in enumerate(tar):
+        if number >= _MOST_MEMBERS:
+            raise InputError(f"{archive}: more than {_MOST_MEMBERS:,} files and folders; refused")
         if info.isdir() and re.fullmatch(_EXPERIMENT, info.name):
             continue
         if not info.isreg() or info.issparse():
@@ -416,7 +418,7 @@ def _members(archive: Path, tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
             raise InputError(f"{archive}: {info.name!r} is in it twice; refused")
         found[info.name] = info
         total += info.size
-        if len(found) > _MOST_MEMBERS or info.size > _LARGEST_FILE or total > _LARGEST_TOTAL:
+        if info.size > _LARGEST_FILE or total > _LARGEST_TOTAL:
             raise InputError(
                 f"{archive}: too large at {info.name!r} (limits: {_LARGEST_FILE >> 20} MiB a file); refused"
             )

@@ -186,7 +186,7 @@ def check_export(path: Path) -> None:
                 "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage = 0"
             ).fetchone()
             verdict = "" if odd else db.execute("PRAGMA quick_check(1)").fetchone()[0]
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter: a table's name
         raise InputError(f"{path}: damaged or truncated SQLite file ({error}); export it again") from None
     if odd:
         raise InputError(f"{path}: {odd[0]} is a virtual table, which no export of nsys has; export it again")

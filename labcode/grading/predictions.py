@@ -10,7 +10,7 @@ where each prediction has the members of `Prediction`.
 """
 
 import json
-import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -20,6 +20,7 @@ from labcode import outputs
 from labcode.errors import LabError
 from labcode.grading.progress import Progress
 from labcode.grading.records import Exercise
+from labcode.inputs import plain_file
 
 KIND, SCHEMA = "labcode-predictions", 1
 _MOST_BYTES = 4 << 20
@@ -89,9 +90,7 @@ def write(file: Path, predictions: Sequence[Prediction]) -> None:
 def read(file: Path) -> list[Prediction]:
     """The predictions of a file; `LabError` says what is wrong with it."""
     try:
-        if file.stat().st_size > _MOST_BYTES:
-            raise LabError(f"{file}: larger than {_MOST_BYTES >> 20} MiB: no file of predictions")
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = json.loads(plain_file(file, most_bytes=_MOST_BYTES).read_text(encoding="utf-8"))
     except OSError as error:
         raise LabError(f"{file}: {error.strerror}") from None
     except (ValueError, RecursionError):
@@ -143,7 +142,7 @@ def _unit(unit: str) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max  # which no NaN is
 
 
 def _is_interval(value: Any) -> bool:

@@ -89,7 +89,7 @@ def main(
     whole = [text for text in ids if any(text in (one.book_part, one.kind) for one in catalogue.EXERCISES)]
     if whole and whole == ids and not (judging or hint or watch):
         return _list(home, console, whole)
-    chosen = [pair for text in ids for pair in _parts(text)]
+    chosen = [pair for text in dict.fromkeys(ids) for pair in _parts(text)]
     if judging:
         with jail.isolated() if isolated else nullcontext():
             return _judge(home, chosen, grades, answers, console)

@@ -513,6 +513,10 @@ class Sheet:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             return {}, [], [f"not a TOML file: {_where(str(error), text)}"]
+        except (ValueError, RecursionError):
+            return {}, [], ["not a TOML file: nested too deep, or a number of thousands of digits"]
+        if not _in_64_bits(data):
+            return {}, [], ["not a TOML file: an integer of more than 64 bits"]
         keys = [one.key for one in self.questions]
         wrong = []
         for key in data:
@@ -718,6 +722,13 @@ def _plain(text: str) -> str:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _in_64_bits(value: Any) -> bool:
+    """Whether all integers in a value are what TOML has; `tomllib` takes others."""
+    if isinstance(value, dict | list):
+        return all(map(_in_64_bits, value.values() if isinstance(value, dict) else value))
+    return not isinstance(value, int) or -(1 << 63) <= value < 1 << 63
 
 
 def _kind(value: Any) -> str:

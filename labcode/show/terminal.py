@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+_WIDEST = 1_000  # columns of a terminal that tables are drawn for, whatever it says it has
+
 
 class _Plain:
     """A stream to a terminal that `visible` text goes to; ``raw`` is the stream itself."""
@@ -90,6 +92,7 @@ def console(*, stderr: bool = False) -> Console:
             return [Shown(one) for one in renderables]
 
     made = Console(file=raw(sys.stderr if stderr else sys.stdout))
+    made.width = min(made.width, _WIDEST)
     made.push_render_hook(Hook())
     return made
 

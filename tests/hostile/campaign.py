@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.hostile import formats
+from tests.hostile import formats, odd
 from tests.hostile.judge import Asked, Ended, run
 from tests.hostile.values import NUMBERS, TEXTS
 
@@ -160,6 +160,8 @@ def _pairs() -> Iterator[Pair]:
     yield Pair("tools:report", _no_nsys, DEAR)
     yield Pair("outputs:places", _places, CHEAP)
     yield Pair("outputs:full", _full, CHEAP)
+    for name, make in odd.KINDS.items():
+        yield Pair(f"odd:{name}", make, CHEAP)
 
 
 def _windows(rng: random.Random, folder: Path) -> Asked:

@@ -21,6 +21,7 @@ import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -308,7 +309,7 @@ def _held(folder: Path) -> dict[str, tuple[int, str]]:
         if path.is_symlink():
             found[name] = (0, str(path.readlink()))
         elif path.is_file():
-            with path.open("rb") as handle:
+            with suppress(FileNotFoundError), path.open("rb") as handle:  # others may take it away
                 found[name] = (path.stat().st_size, hashlib.file_digest(handle, "sha256").hexdigest())
         elif path.is_dir() and path.parent != folder and not name.startswith("home/"):
             found[name] = (0, "folder")

@@ -10,6 +10,7 @@ import json
 import lzma
 import sqlite3
 import sys
+import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -172,12 +173,14 @@ def behind(folder: Path, size: int) -> Path:
 def kernels(folder: Path, size: int) -> Path:
     """A trace of so many bytes of kernels."""
     path = folder / "run.trace.json"
-    with path.open("w") as out:
-        out.write('{"schemaVersion": 1, "traceEvents": [')
-        for k in range(size // 128):
-            found = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": k, "dur": 0.5}
-            out.write(json.dumps({**found, "args": {"device": 0, "stream": 7, "correlation": k}}) + ",\n")
-        out.write('{"ph": "i", "name": "end", "ts": 0}]}')
+    found = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": -1, "dur": 0.5}
+    event = json.dumps({**found, "args": {"device": 0, "stream": 7, "correlation": -1}}) + ",\n"
+    lines = event.encode().replace(b"-1", b"%10d") * 4096  # a number may have blanks before it
+    with path.open("wb") as out:
+        out.write(b'{"schemaVersion": 1, "traceEvents": [')
+        for first in range(0, size // 128, 4096):
+            out.write(lines % tuple(k for k in range(first, first + 4096) for _ in range(2)))
+        out.write(b'{"ph": "i", "name": "end", "ts": 0}]}')
     return path
 
 
@@ -208,6 +211,18 @@ def set_of_lists(folder: Path, count: int) -> Path:
     """A capture set that holds such a history, packed."""
     packed = lzma.compress(_lists(count), preset=0)
     return make_set(folder / "mine", {"one": {"r": {"r.memory.json.xz": packed}}})
+
+
+def members(folder: Path, count: int) -> Path:
+    """An archive of so many folders, which are all the same."""
+    info = tarfile.TarInfo("one")
+    info.type = tarfile.DIRTYPE
+    path = folder / "a.tar"
+    with path.open("wb") as out:
+        for _ in range(count // 1_000):
+            out.write(info.tobuf() * 1_000)
+        out.write(bytes(1024))
+    return path
 
 
 def _sizes() -> Iterator[Size]:
@@ -250,6 +265,7 @@ def _sizes() -> Iterator[Size]:
     for form in ("table", "md", "csv"):
         yield Size(f"parts:{form}", parts, 20, 10_000, ("grades", "FILE", "-f", form))
         yield Size(f"long_part:{form}", long_part, 10_000, 1_000_000, ("grades", "FILE", "-f", form))
+    yield Size("members:add", members, 3_000, 1_000_000, ("captures", "add", "FILE"))
     yield Size("lists:verify", set_of_lists, 10_000, 320_000_000, ("captures", "verify", "mine"), sets=True)
 
 

@@ -17,6 +17,7 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import spans
 from labcode.analysis.timeline.overlap import is_communication, is_meeting
 from labcode.errors import InputError
+from labcode.inputs import name_of
 from labcode.reports.columns import Bools, Floats, Ints, Objects
 from labcode.reports.frames import codes_of, frame, is_any
 from labcode.reports.kineto.report import KinetoReport
@@ -128,7 +129,7 @@ def _traced(report: TimelineReport, whole: bool) -> list[Lane]:
         exposed = intervals.subtract(*talk, *compute)
         lanes.append(
             Lane(
-                file=report.path.name,
+                file=name_of(report.path),
                 kind=reports.kind_of(report.path),
                 made_by=made_by,
                 rank=rank,
@@ -241,7 +242,7 @@ def _metered(log: PowerLog) -> list[Lane]:
         power["held_share"] = float((held & ~_NOT_HELD != 0).mean()) if len(held) else float("nan")
         lanes.append(
             Lane(
-                file=log.path.name,
+                file=name_of(log.path),
                 kind="power",
                 made_by=log.driver,
                 rank=rank_in_name(log.path),

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.ranks.run import Run
+from labcode.inputs import name_of
 from labcode.reports.naming import rank_in_name
 
 
@@ -24,7 +25,7 @@ def with_ranks(run: Run, table: Callable[[Path], pd.DataFrame]) -> pd.DataFrame:
     if run.without_gpu:
         said = [rank_in_name(path) for path in run.files]
         numbers = said if len(set(said)) == len(said) and min(said) >= 0 else range(len(said))
-        first = {path.name: number for path, number in zip(run.files, numbers, strict=True)}
+        first = {name_of(path): number for path, number in zip(run.files, numbers, strict=True)}
     parts = []
     for name, found in run.each(partial(_named, table)):
         if name not in first:
@@ -65,4 +66,4 @@ def power(run: Run) -> pd.DataFrame:
 
 
 def _named(table: Callable[[Path], pd.DataFrame], path: Path) -> tuple[str, pd.DataFrame]:
-    return path.name, table(path)
+    return name_of(path), table(path)

@@ -235,7 +235,7 @@ def _by_ranges(process: _Process) -> tuple[str, Ints]:
     best: tuple[float, str, Ints] = (0.0, "", none)
     start, end = spans(ranges)
     spent = np.maximum(end - start, 0)
-    extent = max(int(end[kept].max() - start[kept].min()), 1)
+    extent = max(int(end[kept].max()) - int(start[kept].min()), 1)
     tids, thread = unique(ranges["tid"].to_numpy(np.int64))
     group = (np.asarray(family, np.int64)[codes] * len(tids) + thread)[kept]
     groups, group = unique(group)

@@ -242,7 +242,7 @@ class Source:
         """Errors in reading name the file."""
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise InputError(f"{self.path}: cannot be read ({error}); export or copy it again") from None
         except InputError as error:
             raise InputError(f"{self.path}: {error}") from None
