@@ -8,6 +8,7 @@ from labcode.analysis.ledger.ledger import ALLOCATING, READ_BYTES
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.finding import Finding, rule
+from labcode.analysis.rules.host import found_nan_checks
 from labcode.analysis.rules.predicted import (
     calls_of_ops,
     cause,
@@ -131,7 +132,8 @@ def launch_bound(tables: Tables) -> Finding:
     # no graph holds calls that allocate
     bold = half if _allocates(tables) else lambda p: cheaper(p, 0.1, True)
     gain = gain_of(tables, bold, half, 1.0 if owed else 0.0)
-    explained = max(tables.optimizer[0], _of_reads(tables)[1])
+    checked = found_nan_checks(tables)[2] / max(ledger.whole_ns, 1)
+    explained = max(tables.optimizer[0], _of_reads(tables)[1], checked)
     gain = Gain(gain.share * (1 - explained), gain.low * (1 - explained), gain.high)
     count = int((tables.work["device"] == ledger.device).sum()) / max(tables.count, 1)
     # all that the thread does delays launches: it is never ahead
