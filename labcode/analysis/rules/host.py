@@ -143,10 +143,10 @@ def host_code(tables: Tables) -> Finding:
 def allocation_in_loop(tables: Tables) -> Finding:
     """cudaMalloc, cudaFree and their kin in the steady state; the stream-ordered ones are left out.
 
-    A driver call inside a runtime call counts once. Of a single iteration only calls that free memory tell
-    that it is so in each: a cache that grows is start-up. Numerator: the time in such calls, in the process
-    with most of it. Gain: the replay in which they take no time and wait for nothing; cautious: a fifth
-    stays.
+    A driver call inside a runtime call counts once. Of a single iteration only calls that free as often as
+    others allocate tell that it is so in each: a cache that grows is start-up. Numerator: the time in such
+    calls, in the process with most of it. Gain: the replay in which they take no time and wait for nothing;
+    cautious: a fifth stays.
     """
     tables.need_api()
     tables.need_busy()
@@ -182,7 +182,7 @@ def allocation_in_loop(tables: Tables) -> Finding:
         "ns in allocating and freeing calls in the worst process",
         top(table[columns], "duration_ns"),
         enough=count >= max(ALLOCATIONS, tables.count // 2)
-        and (tables.count != 1 or bool(named_like(calls["name"], FREEING).any())),
+        and (tables.count != 1 or 2 * int(named_like(calls["name"], FREEING).sum()) >= len(calls)),
         owner="allocation",
     )
 
@@ -199,7 +199,8 @@ def compiling_in_loop(tables: Tables) -> Finding:
 
     Numerator: that time. Gain: the replay without these calls and the code before them; cautious: half of it
     stays. Where it comes back in few iterations that lie apart, as for a shape every so often, no round that
-    is played holds as much of it: then the idle time itself, for nothing runs beside it.
+    is played holds as much of it: then the idle time itself, for nothing runs beside it. Where nothing
+    repeats, it is start-up, and no verdict.
     """
     tables.need_api()
     ledger = tables.ledger
@@ -230,7 +231,7 @@ def compiling_in_loop(tables: Tables) -> Finding:
         min(spent, tables.width),
         "ns idle while code is compiled or loaded on the worst GPU",
         found,
-        enough=bool(spent),
+        enough=bool(spent) and tables.count > 0,
         owner="loading",
     )
 

@@ -7,6 +7,7 @@ from labcode.analysis.ledger import replay
 from labcode.analysis.ledger.ledger import ALLOCATING, READ_BYTES
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
+from labcode.analysis.ledger.steady import LEAST_LOADING_NS
 from labcode.analysis.rules.finding import Finding, rule
 from labcode.analysis.rules.host import found_nan_checks
 from labcode.analysis.rules.predicted import (
@@ -121,7 +122,9 @@ def launch_bound(tables: Tables) -> Finding:
 
     def cheaper(program: Program, factor: float, fewer: bool) -> Program:
         paced = (program.waits == 0) & (program.gap <= tables.replay.host.pace_ns)
-        paced &= ~named_like(tables.api["name"].iloc[program.row], NO_LAUNCH)
+        paced &= (program.spent < LEAST_LOADING_NS) & ~named_like(
+            tables.api["name"].iloc[program.row], NO_LAUNCH
+        )
         less = replay.cheaper_launches(program, paced, factor, 1_000)
         tiny = fewer & (program.length < tables.launch_ns)
         return replay.with_lengths(less, np.where(tiny, less.length * factor, less.length))
