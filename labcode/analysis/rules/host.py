@@ -8,6 +8,7 @@ from labcode.analysis.ledger.ledger import ALLOCATING, BATCH_BYTES, READ_BYTES
 from labcode.analysis.ledger.lines import BACKWARD
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
+from labcode.analysis.ledger.steady import loading_launches
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.predicted import (
     calls_of_ops,
@@ -200,13 +201,17 @@ def compiling_in_loop(tables: Tables) -> Finding:
     Numerator: that time. Gain: the replay without these calls and the code before them; cautious: half of it
     stays. Where it comes back in few iterations that lie apart, as for a shape every so often, no round that
     is played holds as much of it: then the idle time itself, for nothing runs beside it. Where nothing
-    repeats, it is start-up, and no verdict.
+    repeats, what first launches load is start-up, and no verdict.
     """
     tables.need_api()
     ledger = tables.ledger
     found = ledger.places("loading")
     spent = float(found["total_ns"].sum())
     pieces = ledger.pieces[(ledger.pieces["owner"] == _LOADING).to_numpy()]
+    first_ns = 0
+    if not tables.count:
+        first = tables.api.iloc[loading_launches(tables.view.ops, tables.view.row, tables.api)]
+        first_ns = int(intervals.covered_within(*intervals.union(*spans(first)), *spans(pieces)).sum())
 
     def changed(program: Program, keep: float) -> Program:
         start, end = spans(tables.api.iloc[program.row])
@@ -231,7 +236,7 @@ def compiling_in_loop(tables: Tables) -> Finding:
         min(spent, tables.width),
         "ns idle while code is compiled or loaded on the worst GPU",
         found,
-        enough=bool(spent) and tables.count > 0,
+        enough=spent > 0 and spent >= 2 * first_ns,
         owner="loading",
     )
 
