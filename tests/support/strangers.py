@@ -35,6 +35,10 @@ RELAY = (
     "void at::native::elementwise_kernel<(int)128, (int)4, void at::native::gpu_kernel_impl_nocast<"
     "at::native::direct_copy_kernel_cuda(at::TensorIteratorBase &)>>(int, T3)"
 )
+IS_NAN = ADD.replace("CUDAFunctor_add<float>", "BinaryFunctor<float, float, bool, CompareEqFunctor<float>>")
+ANY = "void at::native::reduce_kernel<(int)512, (int)1, at::native::ReduceOp<bool, or_kernel_cuda>>(T3)"
+TO_NHWC = "void cudnn::ops::nchwToNhwcKernel<__half, __half, float, (bool)0, (bool)1>(T1)"
+BATCH_NORM = "void at::native::batch_norm_{}<c10::BFloat16, float, int>(T1)"
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)"
 HERE: Frame = ("train", "/home/me/project/train.py", 40)
 TORCH: Frame = ("forward", "/usr/lib/python3/site-packages/torch/nn/modules/linear.py", 125)
@@ -210,6 +214,20 @@ def started(**options: Any) -> Machine:
     return machine
 
 
+def checks(m: Machine) -> None:
+    """Four results of a layer are checked for NaN, as autograd does while it looks for anomalies."""
+    for _ in range(4):
+        m.launch(IS_NAN, 2 * US)
+        m.launch(ANY, 5 * US)
+        m.item()
+
+
+def contiguous(m: Machine) -> None:
+    """A layer in NCHW: its input is turned over for the convolution; a block for each of 66 channels."""
+    m.launch(TO_NHWC, 400 * US)
+    m.launch(BATCH_NORM.format("collect_statistics_kernel"), 800 * US, blocks=66)
+
+
 def loads(ns: int) -> Callable[[Machine, int], None]:
     """A batch that takes some time to load, then a pageable copy."""
 
@@ -302,6 +320,7 @@ FAULTS: dict[str, Callable[[Machine], Machine]] = {
     "atomics": lambda m: train(m, in_layer=lambda m: m.launch(INDEX, 400 * US) and None),
     "dense-embedding": lambda m: train(m, update=whole_table),
     "optimizer-passes": lambda m: train(m, update=adam_in_passes),
+    "nan-checks": lambda m: train(m, gemm_ns=100 * US, in_layer=checks),
     "small-grids": lambda m: train(m, in_layer=lambda m: m.launch(TENSOR, 600 * US, blocks=8) and None),
 }
 

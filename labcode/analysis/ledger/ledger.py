@@ -15,7 +15,7 @@ import pandas as pd
 
 from labcode.analysis.ledger.lines import COMPILING, NOWHERE, Lines, Place
 from labcode.analysis.ledger.owners import CODE, OWNERS
-from labcode.analysis.ledger.steady import LOADING, Steady
+from labcode.analysis.ledger.steady import LOADING, Steady, loading_launches
 from labcode.analysis.ledger.view import View
 from labcode.analysis.timeline import intervals, overlap
 from labcode.analysis.timeline.joins import named_like, spans
@@ -413,7 +413,8 @@ class _Idle:
             return begun[some], ended[some]
 
         syncs, copying, allocating = named(SYNCHRONIZING), named(COPYING), named(ALLOCATING)
-        loading = calls(named(LOADING))
+        first = loading_launches(self.view.ops, self.view.row, api)
+        loading = calls(named(LOADING) | np.isin(mine, first))
         compiled = self._compiling()
         classes = (
             ("profiler", self._profiled()),

@@ -17,10 +17,10 @@ import pandas as pd
 
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.iterations import Iterations, iterations
-from labcode.analysis.timeline.joins import named_like, spans
+from labcode.analysis.timeline.joins import launches_of, named_like, spans
 from labcode.analysis.timeline.windows import choose_window, everything
 from labcode.reports.columns import Bools, Ints
-from labcode.reports.frames import is_any, rows_of
+from labcode.reports.frames import codes_of, is_any, rows_of
 from labcode.reports.report import SystemReport, TimelineReport
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ LOADING = r"^(?:cu|cuda)(?:LibraryLoad|ModuleLoad|Init$|CtxCreate|DevicePrimaryC
 CONTEXT = r"^cu(?:Init$|CtxCreate|DevicePrimaryCtx)"
 ALIKE_OPS = 0.25  # iterations whose numbers of operations differ by more are of another kind
 ALIKE_PERIOD = 0.3  # processes whose iterations differ by more are no ranks of one run
+SLOW, LEAST_LOADING_NS = 100, 500_000  # of a launch that loads code
 BREAK = 3  # so many iterations of another kind in a row end a stretch
 _ROWS = ["pid", "iteration", "start_ns", "duration_ns", "busy_ns", "busy_share", "ops", "warm_up"]
 
@@ -174,6 +175,11 @@ def _of_iterations(outer: Window, found: Iterations, kept: pd.DataFrame) -> Stea
             f"one); judged are {count:,} of the more frequent kind that follow each other"
         )
     warm = int(mine["warm_up"].sum())
+    if count == 1 and not warm:
+        notes.append(
+            "it is the only whole iteration, perhaps a first one, where code is loaded and memory is "
+            "asked for: what is said of it need not hold for those that follow"
+        )
     told = f"{count:,} iteration{'s' * (count != 1)}, found by {found.how}"
     told += f"; {warm} before them are warm-up" if warm else ""
     return Steady(window, outer, told, rows, found, tuple(notes))
@@ -203,14 +209,31 @@ def _of_kernels(report: TimelineReport, outer: Window, found: Iterations | None)
     starts = np.sort(work["start_ns"].to_numpy(np.int64))
     middle = int(starts[len(starts) // 2])
     api = report.api()
-    loads = rows_of(api, named_like(api["name"], LOADING))
-    ends = loads["end_ns"].to_numpy(np.int64)
+    loads = named_like(api["name"], LOADING)
+    loads[loading_launches(ops, launches_of(report, ops, api), api)] = True
+    ends = api["end_ns"].to_numpy(np.int64)[loads]
     ends = ends[(ends > begin) & (ends <= middle)]
     if len(ends):
         after = starts[np.searchsorted(starts, int(ends.max()), "left") :]
         begin = int(after[0]) if len(after) else begin
     told = "from the first to the last kernel, without the loading of code: nothing repeats often enough"
     return Steady((begin, max(end, begin)), outer, told, none, found)
+
+
+def loading_launches(ops: pd.DataFrame, row: Ints, api: pd.DataFrame) -> Ints:
+    """The places of calls (``row``: of each operation) that launch a kernel for the first time and load its
+    code meanwhile: they take `SLOW` times what a launch does, and `LEAST_LOADING_NS` at least.
+    """
+    start, end = spans(api)
+    took = np.append(end - start, 0)
+    kernels = np.flatnonzero(is_any(ops["kind"], "kernel") & (row >= 0))
+    if not (took[row[kernels]] >= LEAST_LOADING_NS).any():
+        return row[:0]
+    order = kernels[np.argsort(start[row[kernels]], kind="stable")]
+    codes, _ = codes_of(ops["name"].iloc[order])
+    first = row[order[np.unique(codes, return_index=True)[1]]]
+    usual = float(np.median(took[row[kernels]]))
+    return np.asarray(first[took[first] >= max(SLOW * usual, LEAST_LOADING_NS)], np.int64)
 
 
 # ---- what lies outside

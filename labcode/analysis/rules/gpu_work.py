@@ -43,6 +43,9 @@ LEAST_ACCESSES = 3  # of an optimizer without states
 INTO_ROWS = r"sum_and_scatter|embedding_backward_(?:feature_)?kernel"  # the last kernel of a table's gradient
 FILL = r"FillFunctor|(?i:^\[?memset)"
 NEAR = 24  # operations from the zeros of a gradient to what is added to them
+# Normalizations that read NCHW: a block for each channel; those of NHWC spread over all SMs.
+BLOCK_A_CHANNEL = r"batch_norm_\w+_kernel(?!_channels_last)\b|\bbn_\w+NCHW"
+NHWC = r"(?i)nchw_?to_?nhwc|nchw2nhwc"
 
 
 def _told_kernels(table: pd.DataFrame) -> pd.DataFrame:
@@ -532,15 +535,30 @@ def layout_conversions(tables: Tables) -> Finding:
 
     Strided copies (``.contiguous()``) and conversions between NCHW and NHWC; casts of the dtype do not count.
     Numerator: their time. Gain: the replay without them, as if the next operator read the other layout as
-    fast; cautious: half of their time stays.
+    fast; where convolutions want NHWC, normalizations of NCHW with a block for each of few channels have all
+    SMs then; cautious: half of the time of the copies stays.
     """
     kernels, _ = _mine(tables)
     index = tables.relaid()
     some = index[kernels.index.to_numpy(np.int64)]
     spent = int(duration_ns(kernels[some]).sum())
+    blocks, _ = tables.grids
+    narrow = np.zeros(len(index), np.bool_)
+    if len(blocks) and named_like(kernels["name"], NHWC).any():
+        narrow = named_like(tables.view.ops["name"], BLOCK_A_CHANNEL) & (blocks > 0) & (blocks < _sms(tables))
+
+    def relaid(program: Program) -> Program:
+        less = replay.without_ops(program, index[program.op])
+        if not narrow.any():
+            return less
+        spread = np.maximum(less.length * blocks[program.op] / _sms(tables), FUSED_NS)
+        return replay.with_lengths(
+            less, np.where(narrow[program.op], np.minimum(spread, less.length), less.length)
+        )
+
     gain = gain_of(
         tables,
-        lambda p: replay.without_ops(p, index[p.op]),
+        relaid,
         lambda p: replay.with_lengths(p, np.where(index[p.op], p.length / 2, p.length)),
         1.0 if spent else 0.0,
     )

@@ -5,12 +5,16 @@ import pandas as pd
 
 from labcode.analysis.ledger import replay
 from labcode.analysis.ledger.ledger import ALLOCATING, BATCH_BYTES, READ_BYTES
+from labcode.analysis.ledger.lines import BACKWARD
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
+from labcode.analysis.ledger.steady import loading_launches
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.predicted import (
+    calls_of_ops,
     cause,
     gain_of,
+    lines_of_calls,
     lines_of_idle,
     op_sizes,
     owned,
@@ -21,11 +25,17 @@ from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
 from labcode.reports.columns import Bools, Ints
+from labcode.reports.frames import is_any
 from labcode.reports.report import SampledReport
 from labcode.show import percent
 
 ALLOCATIONS, FREEING = 2, "Free"
 BLOCKED = 0.5  # of the samples
+CHECKS = 10  # an iteration: a loss that is looked at is told as a synchronization
+FORWARD = 2  # times the code before a launch of the backward pass, which is no Python
+IS_NAN = r"CompareEqFunctor|(?i:isnan)"  # a number that does not equal itself
+ANY = r"reduce_kernel<.*\bor_kernel"
+TRACES = r"(?:^|/)traceback\.py:|torch/fx/traceback\.py:"
 OFTEN = 0.1  # of the compiling: so much in an iteration counts
 GIVES_BACK = r"torch/cuda/memory\.py:empty_cache$"
 _LOADING = CODE["loading"]
@@ -134,10 +144,10 @@ def host_code(tables: Tables) -> Finding:
 def allocation_in_loop(tables: Tables) -> Finding:
     """cudaMalloc, cudaFree and their kin in the steady state; the stream-ordered ones are left out.
 
-    A driver call inside a runtime call counts once. Of a single iteration only calls that free memory tell
-    that it is so in each: a cache that grows is start-up. Numerator: the time in such calls, in the process
-    with most of it. Gain: the replay in which they take no time and wait for nothing; cautious: a fifth
-    stays.
+    A driver call inside a runtime call counts once. Of a single iteration only calls that free as often as
+    others allocate tell that it is so in each: a cache that grows is start-up. Numerator: the time in such
+    calls, in the process with most of it. Gain: the replay in which they take no time and wait for nothing;
+    cautious: a fifth stays.
     """
     tables.need_api()
     tables.need_busy()
@@ -173,7 +183,7 @@ def allocation_in_loop(tables: Tables) -> Finding:
         "ns in allocating and freeing calls in the worst process",
         top(table[columns], "duration_ns"),
         enough=count >= max(ALLOCATIONS, tables.count // 2)
-        and (tables.count != 1 or bool(named_like(calls["name"], FREEING).any())),
+        and (tables.count != 1 or 2 * int(named_like(calls["name"], FREEING).sum()) >= len(calls)),
         owner="allocation",
     )
 
@@ -190,13 +200,18 @@ def compiling_in_loop(tables: Tables) -> Finding:
 
     Numerator: that time. Gain: the replay without these calls and the code before them; cautious: half of it
     stays. Where it comes back in few iterations that lie apart, as for a shape every so often, no round that
-    is played holds as much of it: then the idle time itself, for nothing runs beside it.
+    is played holds as much of it: then the idle time itself, for nothing runs beside it. Where nothing
+    repeats, what first launches load is start-up, and no verdict.
     """
     tables.need_api()
     ledger = tables.ledger
     found = ledger.places("loading")
     spent = float(found["total_ns"].sum())
     pieces = ledger.pieces[(ledger.pieces["owner"] == _LOADING).to_numpy()]
+    first_ns = 0
+    if not tables.count:
+        first = tables.api.iloc[loading_launches(tables.view.ops, tables.view.row, tables.api)]
+        first_ns = int(intervals.covered_within(*intervals.union(*spans(first)), *spans(pieces)).sum())
 
     def changed(program: Program, keep: float) -> Program:
         start, end = spans(tables.api.iloc[program.row])
@@ -221,7 +236,7 @@ def compiling_in_loop(tables: Tables) -> Finding:
         min(spent, tables.width),
         "ns idle while code is compiled or loaded on the worst GPU",
         found,
-        enough=bool(spent),
+        enough=spent > 0 and spent >= 2 * first_ns,
         owner="loading",
     )
 
@@ -233,6 +248,95 @@ def _apart(pieces: pd.DataFrame, begins: Ints) -> int:
     spent = np.bincount(np.maximum(inside, 0), end - start, len(begins))
     much = np.flatnonzero(spent >= OFTEN * max(spent.sum(), 1.0))
     return int((np.diff(much) > 1).sum()) + bool(len(much))
+
+
+@rule(
+    "nan-checks",
+    title="Results are checked for NaN, one after another",
+    book="nsys/patterns",
+    advice="Is torch.autograd.set_detect_anomaly(True), or detect_anomaly(), left on? It checks all that the "
+    "backward pass makes and keeps a stack of Python for each operation of the forward pass. Look at the "
+    "loss alone, every hundredth iteration; switch the rest on when a NaN was seen.",
+)
+def nan_checks(tables: Tables) -> Finding:
+    """A comparison of a tensor with itself, then whether any element is so, then a copy of that to the host.
+
+    From ten an iteration on; the three follow each other on their stream. Numerator: the idle time and that
+    of these operations from the first of each three to what follows the copy. Gain: the replay without them
+    and the waits for their results; where a thread of autograd's checks and samples show that the main thread
+    takes stacks meanwhile, the code before a launch of its is no more than `FORWARD` times what it is in
+    the backward pass; cautious: half of it.
+    """
+    tables.need_busy()
+    tables.need_api()
+    ledger, view, host = tables.ledger, tables.view, tables.replay.host
+    checks, count, spent = found_nan_checks(tables)
+    low, high = ledger.edges
+    taken, _ = tables.lines.naming(host.pid, host.main, low, high, TRACES)
+
+    copies = view.row[np.flatnonzero(checks & is_any(view.ops["kind"], "memcpy"))] if count else view.row[:0]
+    thread = tables.api["tid"].to_numpy(np.int64)
+    elsewhere = 2 * (thread[copies] == host.main).sum() < len(copies)  # on a thread of autograd's
+
+    def unchecked(program: Program) -> Program:
+        launch = replay.launch_of(program)
+        mine = np.append(calls_of_ops(program, checks[program.op]), False)[launch]
+        less = replay.without_code(replay.without_copies(program, checks[program.op]), mine)
+        code = np.bincount(launch, less.gap, len(program.row) + 1)
+        left = (program.last > program.first) & ~mine
+        main = thread[program.row] == host.main
+        if not (elsewhere and taken and (left & ~main).any()):
+            return less
+        most = FORWARD * float(np.median(code[:-1][left & ~main]))
+        factor = np.where(np.append(left & main, False), np.minimum(most / np.maximum(code, 1.0), 1.0), 1.0)
+        return less.change(gap=less.gap * factor[launch])
+
+    gain = gain_of(tables, unchecked, None, 1.0 if count else 0.0)
+    each = count / max(ledger.count, 1)
+    where = ""
+    if elsewhere:
+        where = told_lines(tables.lines.naming(host.pid, host.main, low, high, BACKWARD.pattern)[1])
+    elif count:
+        where = lines_of_calls(tables, copies, np.ones(len(copies)))
+    return cause(
+        tables,
+        gain,
+        f"{each:,.0f} times in each iteration a tensor is checked for NaN and the CPU reads the result, for "
+        f"{tables.told(spent, ledger)}" + (f"; {where}" if where else "")
+        if count
+        else "no tensors are checked for NaN one after another",
+        min(spent, tables.width),
+        "ns in checks for NaN and until work follows on the worst GPU",
+        pd.DataFrame(),
+        enough=each >= CHECKS,
+    )
+
+
+def found_nan_checks(tables: Tables) -> tuple[Bools, int, float]:
+    """Of the worst GPU in its window: which operations of the view are of such checks, how many checks there
+    are, and ns until what follows them. What a reduction over several blocks clears before counts to it.
+    """
+    ledger, ops = tables.ledger, tables.view.ops
+    found = np.zeros(len(ops), np.bool_)
+    start, end = spans(ops)
+    mine = (ops["device"].to_numpy(np.int64) == ledger.device) & (start >= ledger.window[0])
+    rows = np.flatnonzero(mine & (end <= ledger.window[1]))
+    context, stream = (ops[name].to_numpy(np.int64) for name in ("context", "stream"))
+    rows = rows[np.lexsort((start[rows], stream[rows], context[rows]))]
+    cleared = is_any(ops["kind"], "memset")[rows]
+    places = np.flatnonzero(~cleared)
+    kept = rows[places]
+    if len(kept) < 3:
+        return found, 0, 0.0
+    names = ops["name"].iloc[kept]
+    reads = tables.view.owner[kept] == CODE["copy-out"]
+    reads &= (ops["bytes"].iloc[kept].fillna(0) <= 8).to_numpy()
+    first = np.flatnonzero(named_like(names, IS_NAN)[:-2] & named_like(names, ANY)[1:-1] & reads[2:])
+    first = first[stream[kept[first]] == stream[kept[first + 2]]]
+    for low, high in zip(places[first].tolist(), places[first + 2].tolist(), strict=True):
+        found[rows[low : high + 1]] = True
+    after = np.append(start[kept], end[kept[-1]])[first + 3]
+    return found, len(first), float(np.maximum(after - start[kept[first]], 0).sum())
 
 
 @rule(

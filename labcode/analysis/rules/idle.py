@@ -7,7 +7,9 @@ from labcode.analysis.ledger import replay
 from labcode.analysis.ledger.ledger import ALLOCATING, READ_BYTES
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
+from labcode.analysis.ledger.steady import LEAST_LOADING_NS
 from labcode.analysis.rules.finding import Finding, rule
+from labcode.analysis.rules.host import found_nan_checks
 from labcode.analysis.rules.predicted import (
     calls_of_ops,
     cause,
@@ -120,7 +122,9 @@ def launch_bound(tables: Tables) -> Finding:
 
     def cheaper(program: Program, factor: float, fewer: bool) -> Program:
         paced = (program.waits == 0) & (program.gap <= tables.replay.host.pace_ns)
-        paced &= ~named_like(tables.api["name"].iloc[program.row], NO_LAUNCH)
+        paced &= (program.spent < LEAST_LOADING_NS) & ~named_like(
+            tables.api["name"].iloc[program.row], NO_LAUNCH
+        )
         less = replay.cheaper_launches(program, paced, factor, 1_000)
         tiny = fewer & (program.length < tables.launch_ns)
         return replay.with_lengths(less, np.where(tiny, less.length * factor, less.length))
@@ -131,7 +135,8 @@ def launch_bound(tables: Tables) -> Finding:
     # no graph holds calls that allocate
     bold = half if _allocates(tables) else lambda p: cheaper(p, 0.1, True)
     gain = gain_of(tables, bold, half, 1.0 if owed else 0.0)
-    explained = max(tables.optimizer[0], _of_reads(tables)[1])
+    checked = found_nan_checks(tables)[2] / max(ledger.whole_ns, 1)
+    explained = max(tables.optimizer[0], _of_reads(tables)[1], checked)
     gain = Gain(gain.share * (1 - explained), gain.low * (1 - explained), gain.high)
     count = int((tables.work["device"] == ledger.device).sum()) / max(tables.count, 1)
     # all that the thread does delays launches: it is never ahead

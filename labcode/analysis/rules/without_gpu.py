@@ -2,7 +2,18 @@
 
 from collections.abc import Iterator
 
-from labcode.analysis.timeline.host import OWN, double_ns, extent_ns, host_lines, operators, updates
+import pandas as pd
+
+from labcode.analysis.timeline.host import (
+    OWN,
+    double_ns,
+    extent_ns,
+    host_lines,
+    operators,
+    place,
+    short_operators,
+    updates,
+)
 from labcode.reports.kineto.report import KinetoReport
 from labcode.show import one_line, time_text
 
@@ -10,19 +21,30 @@ RANKS = 4  # that are told of
 OPERATORS = 3
 SHARE = 0.05  # of the time, of a line that is told
 DOUBLE = 0.25  # of the operators' time
+LINES = 3
+# what is called to run or train a model: a module, autograd, an optimizer
+MODEL = r"[A-Z]\w*_\d+|\w+, torch/(?:_tensor|autograd/\w+|optim/\w+)\.py:\d+"
+MANY, SHORT_NS, MOST = 1000, 50_000, 0.5  # operators of a function; recorded: in the mean; of the time
 
 
 def host_sentences(report: KinetoReport) -> Iterator[str]:
     """Where the most of each rank's time went, a line each; of no more than `RANKS`. None without Python.
 
-    Of a single rank the operators that took the most are told, too, and whether PyTorch had too many threads
-    for its cores or computed in float64.
+    What runs or trains a model comes last, for that is what the program is for. Of a single rank first what
+    all of it suffers from: too many threads for the cores, float64, operators too short for what it costs to
+    call them. Then the operators that took the most are told, too.
     """
-    table = host_lines(report)
+    table, found = host_lines(report), operators(report)
     several = "rank" in table
+    if not several:
+        yield from _threads(report)
+        yield from _double(report, int(found.sum()))
+        yield from _short(report)
     for rank in list(report.ranks)[:RANKS]:
         mine = table[table["rank"] == rank].drop(columns="rank") if several else table
-        top = mine[mine["share"] >= SHARE].head(3)
+        told = mine[mine["share"] >= SHARE]
+        model = told["calls"].str.fullmatch(MODEL).to_numpy(bool)
+        top = pd.concat([told[~model], told[model]]).head(LINES)
         parts = [
             f"{share:.0%} in {calls}, {'of' if calls == OWN else 'called by'} {where}"
             for where, calls, _, share in top.itertuples(index=False, name=None)
@@ -34,14 +56,11 @@ def host_sentences(report: KinetoReport) -> Iterator[str]:
             between = f", {window[2]:,} iterations after the optimizer’s first update," if window else ""
             yield f"Of {length}{between} {who} spends {'; '.join(parts)}."
     if not several:
-        yield from _threads(report)
-        found = operators(report)
         most = found[found > 0].head(OPERATORS)
         told = ", ".join(f"{one_line(str(name), 60)} {time_text(ns)}" for name, ns in most.items())
         if told:
             whole = time_text(found.sum())
             yield f"The operators with the most time of their own: {told}; of {whole} in all."
-        yield from _double(report, int(found.sum()))
     if several and len(report.ranks) > RANKS:
         yield f"So much for {RANKS} of {len(report.ranks)} ranks; labcode stats -r host_lines has all."
 
@@ -64,6 +83,17 @@ def _threads(report: KinetoReport) -> Iterator[str]:
             f"PyTorch computes with 1 thread, {cores} cores are there: more help where operators take the "
             "time (torch.set_num_threads)."
         )
+
+
+def _short(report: KinetoReport) -> Iterator[str]:
+    """That a function of the program's spends its time on many operators too short for what a call costs."""
+    for where, count, mean, share in short_operators(report):
+        if count >= MANY and mean < SHORT_NS and share >= MOST:
+            yield (
+                f"{share:.0%} of the time {place(where)} is at {count:,} operators of {time_text(mean)} in "
+                "the mean, of which most is the calling: give each more to do, all items or steps at once in "
+                "place of a loop."
+            )
 
 
 def _double(report: KinetoReport, whole: int) -> Iterator[str]:

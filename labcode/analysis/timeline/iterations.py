@@ -44,6 +44,7 @@ _RANGE = ["start_ns", "end_ns", "pid", "tid", "name", "event_type"]
 _NUMBERS = ["start_ns", "end_ns", "device", "context", "stream"]
 _STEP = re.compile(r"(?i)(?:^|[^a-z])(?:step|iter|iteration|batch|minibatch|frame|request)s?(?:$|[^a-z])")
 _OPTIMIZER = re.compile(r"^Optimizer\.step#")
+_OPERATOR = re.compile(r"^(?:aten|c10d?|autograd|prims)::|, (?:op_id|seq) = \d")  # as emit_nvtx marks them
 _SIZES = {"float": 4, "double": 8, "half": 2, "bfloat16": 2, "c10::bfloat16": 2, "c10::half": 2, "int": 4}
 _SIZES |= {"long": 8, "byte": 1, "char": 1, "bool": 1, "long int": 8, "float8_e4m3fn": 1, "float8_e5m2": 1}
 _ATTENTION = re.compile(r"^aten::_(?:scaled_dot_product_)?(?:flash|efficient|cudnn)_attention(_\w+)?$")
@@ -226,7 +227,10 @@ def _by_ranges(process: _Process) -> tuple[str, Ints]:
     """When the first operations of the ranges of one family began; of few ranges also the last one's end."""
     ranges = process.ranges
     codes, names = codes_of(ranges["name"])
-    passed_over = np.array([name == MEASURED or bool(_OPTIMIZER.match(name)) for name in names], np.bool_)
+    passed_over = np.array(
+        [name == MEASURED or bool(_OPTIMIZER.match(name) or _OPERATOR.search(name)) for name in names],
+        np.bool_,
+    )
     family, families = pd.factorize(np.array([NUMBER.sub("", name) for name in names], np.object_), sort=True)
     kept = np.flatnonzero(~passed_over[codes])
     none = process.rows[:0]

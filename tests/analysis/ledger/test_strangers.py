@@ -557,3 +557,77 @@ def test_what_is_compiled_every_so_often_counts_in_the_whole_loop(tmp_path: Path
     first, *_ = judged(fault.export(tmp_path / "a.sqlite"))
     assert first.rule == "compiling-in-loop" and "2 iterations that lie apart" in first.message
     assert first.gain == pytest.approx(gained_by(fault, mended), abs=0.05)
+
+
+def test_results_checked_for_nan_gain_what_mending_gains(tmp_path: Path) -> None:
+    def loop(check: bool) -> strangers.Machine:
+        return strangers.train(
+            strangers.started(), gemm_ns=100 * strangers.US, in_layer=strangers.checks if check else None
+        )
+
+    fault, mended = loop(True), loop(False)
+    first, *_ = judged(fault.export(tmp_path / "a.sqlite"))
+    assert first.rule == "nan-checks" and "32 times in each iteration" in first.message
+    assert first.gain == pytest.approx(gained_by(fault, mended), abs=0.1)
+    assert "nan-checks" not in [one.rule for one in judged(mended.export(tmp_path / "b.sqlite"))]
+
+
+def test_a_loss_looked_at_for_nan_is_no_such_check(tmp_path: Path) -> None:
+    def look(m: strangers.Machine, step: int) -> None:
+        m.launch(strangers.IS_NAN, 2 * strangers.US)
+        m.launch(strangers.ANY, 5 * strangers.US)
+        m.item()
+
+    machine = strangers.train(strangers.started(), after=look)
+    assert "nan-checks" not in [one.rule for one in judged(machine.export(tmp_path / "a.sqlite"))]
+
+
+def test_normalizations_of_nchw_have_all_sms_once_the_layout_is_right(tmp_path: Path) -> None:
+    """66 channels are blocks for half of 132 SMs: half of the normalization goes with the copies."""
+
+    def right(m: strangers.Machine) -> None:
+        m.launch(strangers.BATCH_NORM.format("collect_statistics_channels_last_kernel"), 400 * strangers.US)
+
+    fault, mended = (
+        strangers.train(strangers.started(), in_layer=one) for one in (strangers.contiguous, right)
+    )
+    first, *_ = judged(fault.export(tmp_path / "a.sqlite"))
+    assert first.rule == "layout-conversions"
+    assert first.gain == pytest.approx(gained_by(fault, mended), abs=0.03)
+
+
+def test_a_first_launch_that_loads_code_is_no_pace_of_launches(tmp_path: Path) -> None:
+    """Nothing repeats; one kernel's first launch takes 7 ms, others 5 µs."""
+    machine = strangers.Machine()
+    for number in range(14):
+        if number == 12:
+            machine.count += 1
+            machine.call("cudaLaunchKernel", 7 * strangers.MS, machine.count)
+            end = machine.now + 10 * strangers.US
+            machine.tables["kernels"].append(
+                x.kernel(machine.now + 1, end, "late", correlation=machine.count, pid=machine.pid)
+            )
+        else:
+            machine.launch(f"kernel{number % 13}_{'abcdefghijklmn'[number]}", 10 * strangers.US)
+    with reports.open_timeline(machine.export(tmp_path / "a.sqlite"), "diagnose") as report:
+        ledger = tables_of(report).ledger
+        found = [one for one in diagnose(report) if one.status == "found"]
+    assert ledger.each("loading") == pytest.approx(7 * strangers.MS, rel=0.01)
+    assert not [one.rule for one in found if one.severity in ("high", "medium")]
+
+
+def test_one_whole_iteration_may_be_a_first_one(tmp_path: Path) -> None:
+    """A cache that grows in it is no allocation in each, and what is said of it comes with a note."""
+    machine = strangers.Machine()
+    begin = machine.now
+    for _ in range(4):
+        machine.call("cudaMalloc", 4 * strangers.MS)
+        strangers.layer(machine, 50 * strangers.US, strangers.TENSOR)
+    machine.call("cudaFree", 3 * strangers.MS)
+    strangers.layer(machine, 50 * strangers.US, strangers.TENSOR)
+    machine.wait()
+    step = x.push_pop(begin, machine.now, "step 1", pid=machine.pid, tid=machine.pid)
+    path = machine.export(tmp_path / "a.sqlite", nvtx=[step])
+    told = labcode("diagnose", str(path))
+    assert "the only whole iteration, perhaps a first one" in told.stdout + told.stderr
+    assert "allocation-in-loop" not in [one.rule for one in judged(path)]

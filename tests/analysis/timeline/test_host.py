@@ -74,7 +74,8 @@ def test_threads_that_do_not_fit_the_cores_are_told(
     document["computing"] = {"threads": threads, "cores": cores}
     trace.write_bytes(gzip.compress(json.dumps(document).encode()))
     with gather([trace]) as found:
-        said = [line for line in found.headline if "PyTorch computes" in line]
+        lines = [line.removeprefix("No GPU in use. ") for line in found.headline]
+        said = [line for line in lines if "PyTorch computes" in line]
     assert len(said) == bool(told) and all(line.startswith(told) for line in said)
 
 
@@ -103,7 +104,8 @@ def test_operators_in_float64_are_told(
     path = tmp_path / "a.trace.json.gz"
     path.write_bytes(gzip.compress(json.dumps({"schemaVersion": 1, "traceEvents": events}).encode()))
     with gather([path]) as document:
-        said = [line for line in document.headline if "float64" in line]
+        lines = [line.removeprefix("No GPU in use. ") for line in document.headline]
+        said = [line for line in lines if "float64" in line]
     assert len(said) == told and all(line.startswith("50% of the operators’ time") for line in said)
 
 
@@ -151,3 +153,44 @@ def test_what_comes_before_the_optimizers_first_update_is_no_part_of_the_loop(tm
             "No GPU in use. Of 320 µs, 4 iterations after the optimizer’s first update, the program spends "
             "50% in read, called by load, train.py:4; "
         )
+
+
+def test_what_runs_the_model_comes_last(tmp_path: Path) -> None:
+    """The backward pass takes more than a sleep does; the sleep is what can go."""
+    frames = [
+        ("train.py(8): main", 0, 1000),
+        ("torch/_tensor.py(566): backward", 100, 600),
+        ("<built-in function sleep>", 750, 250),
+    ]
+    events = [event("python_function", n, s, d, **{"Python id": i + 1}) for i, (n, s, d) in enumerate(frames)]
+    path = tmp_path / "a.trace.json.gz"
+    path.write_bytes(gzip.compress(json.dumps({"schemaVersion": 1, "traceEvents": events}).encode()))
+    with gather([path]) as document:
+        assert document.headline[0].startswith(
+            "No GPU in use. Of 1 ms the program spends 25% in sleep, called by main, train.py:8; "
+        )
+        assert document.headline[0].endswith(
+            "60% in backward, torch/_tensor.py:566, called by main, train.py:8."
+        )
+
+
+@pytest.mark.parametrize(
+    ("length_us", "module", "told"), [(4, "", True), (400, "", False), (4, "net", False)]
+)
+def test_many_short_operators_of_a_function_are_told(
+    tmp_path: Path, length_us: int, module: str, told: bool
+) -> None:
+    """A loop of the program's own calls 1,200 operators; what a module calls is not its."""
+    each = length_us + 2
+    frames = [("train.py(8): smooth", 0, 1200 * each)]
+    if module:
+        frames.append(("torch/nn/modules/module.py(1): _call_impl", 1, 1200 * each - 2))
+    events = [event("python_function", n, s, d, **{"Python id": i + 1}) for i, (n, s, d) in enumerate(frames)]
+    events += [
+        event("cpu_op", "aten::mul", 1 + each * at, length_us, **{"External id": at}) for at in range(1200)
+    ]
+    path = tmp_path / "a.trace.json.gz"
+    path.write_bytes(gzip.compress(json.dumps({"schemaVersion": 1, "traceEvents": events}).encode()))
+    with gather([path]) as document:
+        said = [line for line in document.headline if "1,200 operators" in line]
+    assert len(said) == told and all("100% of the time smooth, train.py:8 is at" in line for line in said)

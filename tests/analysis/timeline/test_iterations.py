@@ -147,3 +147,8 @@ def test_they_are_a_report_and_a_verdict(tmp_path: Path) -> None:
         done.returncode == 2
         and "nothing in the capture repeats; put each step in an NVTX range" in done.stderr
     )
+
+
+@pytest.mark.parametrize("name", ["aten::copy_, op_id = {}", "AddmmBackward0, seq = {}", "aten::mm"])
+def test_operators_that_are_marked_are_no_iterations(tmp_path: Path, name: str) -> None:
+    assert found_in(tmp_path, **steps([20] * 6, name=name)) is None
