@@ -73,7 +73,7 @@ def test_compiles_without_warnings_spills_or_waiting(nvcc: Path, compiled: Path)
     own = {
         name: numbers
         for name, *numbers in found
-        if re.search(r"grouped|stream_k|split|joint|aside|add_parts|pack", name)
+        if re.search(r"grouped|stream_k|split|joint|aside|along|add_parts|pack", name)
     }
     assert len(own) == len(INSTANCES), sorted(own)
     assert {tuple(numbers) for numbers in own.values()} == {("0", "0")}, own
