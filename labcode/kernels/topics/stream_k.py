@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from heapq import heapify, heappop, heapreplace
+from heapq import heapify, heappop, heappush
 from math import ceil
 
 import numpy as np
@@ -89,6 +89,8 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "early": 0.95,
         "aside": 0.4,
         "along": 0.35,
+        "slim": 0.97,
+        "slim_pair": 0.95,
     },
     "thin_64": {
         "whole": 0.15,
@@ -102,6 +104,8 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "early": 0.95,
         "aside": 0.4,
         "along": 0.37,
+        "slim": 0.85,
+        "slim_pair": 0.97,
     },
     "thin_128": {
         "whole": 0.15,
@@ -115,6 +119,8 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "early": 0.95,
         "aside": 0.3,
         "along": 0.28,
+        "slim": 0.5,
+        "slim_pair": 0.6,
     },
 }
 
@@ -125,12 +131,13 @@ _OF = {
     **numbers(HEADER),
 }
 DEPTH, TALL, HALF = _OF["kBox"], _OF["kTileM"], _OF["kGroupM"]
-WIDE, NARROW, FEW = 256, _OF["kNarrow"], _OF["kFew"]
+WIDE, NARROW, SLIM, FEW = 256, _OF["kNarrow"], _OF["kSlimN"], _OF["kFew"]
 FULL, THIN, LITTLE = _OF["kCostFull"], _OF["kCostThin"], _OF["kCostLittle"]
 WORK_THREADS = 3 * _OF["kGroupThreads"]
 PACK_THREADS, ADD_THREADS = _OF["kPackThreads"], _OF["kAddThreads"]
 PITCH = 64  # elements: packed rows start where lines of memory do
 MOST_CUTS = 8
+FEW_ROWS = 16  # that are a box of their own in the narrowest tiles
 HANDING = 12  # stages: about what it takes to write a tile of sums, to wait for the others' and to add up
 CLUSTERS = (1, 2, 4, 8)
 STRIPS = 0.28  # of a tile's time: what both strips add to it, by the bytes that wgmma reads
@@ -165,6 +172,8 @@ WAYS: Mapping[str, Way] = {
     "early": Way("parts", wide=NARROW, early=True),
     "aside": Way("none", blocks=2, few="aside"),
     "along": Way("none", blocks=2, few="along"),
+    "slim": Way("none", wide=SLIM),
+    "slim_pair": Way("none", blocks=2, wide=SLIM),
 }
 
 
@@ -184,6 +193,10 @@ class Plan:
     @property
     def ring(self) -> tuple[str, int]:
         """The ring of tiles as the header calls it, and its bytes: as many stages as there is room for."""
+        if self.way.wide == SLIM:
+            stages = 34 if self.high <= FEW_ROWS else 18
+            name = f"Slim<{self.high}, {stages}, {self.way.blocks}>"
+            return name, stages * (self.high + SLIM) * DEPTH * 2 + HALF * SLIM * 4 + 1024
         if self.way.wide < WIDE:
             name, stages, boxes = f"Ring<{self.way.wide}, 6, 0>", 6, 0
         else:
@@ -191,9 +204,14 @@ class Plan:
         return name, stages * (TALL + self.way.wide) * DEPTH * 2 + 2 * boxes * HALF * 128 + 1024
 
     @property
+    def high(self) -> int:
+        """Rows of A in a stage of the narrowest tiles: where 16 are enough, the ring is deeper."""
+        return FEW_ROWS if self.m <= FEW_ROWS and self.way.blocks == 1 else HALF
+
+    @property
     def tall(self) -> int:
         """Rows of a tile, of a whole cluster."""
-        return self.way.blocks * TALL
+        return TALL * self.way.blocks if self.way.wide > SLIM else HALF
 
     @property
     def down(self) -> int:
@@ -301,6 +319,8 @@ class Plan:
         """Blocks, or clusters of them, that are started."""
         if self.way.cut == "cluster":
             return self.count
+        if self.way.wide == SLIM:
+            return min(self.places, ceil(self.m / HALF) * ceil(self.n / (SLIM * self.way.blocks)))
         most = {"none": self.count, "parts": self.count * self.cuts}
         if self.way.cut == "joint":
             most["joint"] = max(self.whole, (self.count - self.whole) * self.cuts)
@@ -324,7 +344,9 @@ class Plan:
             cost, one = load[0]
             dealt[one].append(entry)
             full = len(range(one, self.count, self.clusters)) == len(dealt[one])
-            heappop(load) if full else heapreplace(load, (cost + STRIPS, one))
+            heappop(load)
+            if not full:
+                heappush(load, (cost + STRIPS, one))
         kept = {entry // 4 for entry in strips}
         others = iter([4 * tile for tile in range(self.count) if tile not in kept])
         return [
@@ -380,6 +402,8 @@ def _entry(name: str) -> Callable[[Problem], str]:
             return f"{NAMESPACE}::split<{ring}>"
         if way.cut == "cluster":
             return f"{NAMESPACE}::cluster_split<{ring}, {plan(name, problem.shape, MULTIPROCESSORS).cuts}>"
+        if way.wide == SLIM:
+            return f"{NAMESPACE}::slim<{NAMESPACE}::{plan(name, problem.shape, MULTIPROCESSORS).ring[0]}>"
         engine = "true" if problem.shape[1] % 8 == 0 else "false"
         if way.cut == "joint":
             return f"{NAMESPACE}::joint<{ring}, {engine}>"
@@ -470,6 +494,15 @@ STREAM_K = Kernel(
             "along",
             "Some of the tiles multiply those rows and columns, too, out of their own stages: one more small "
             "wgmma each. They are dealt to blocks that have a tile less than the others.",
+        ),
+        _step(
+            "slim",
+            "Tiles of 64 × 32 over all of k: where there are few rows, so narrow ones fill the GPU, and "
+            "nothing is left to be added up. Each reads A again, from L2.",
+        ),
+        _step(
+            "slim_pair",
+            "... by clusters of two neighbors, which fetch half of A's rows each for both.",
         ),
     ),
     inputs=lambda problem: (
