@@ -502,18 +502,19 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
     }
     rows::cluster_sync<kBlocks>();
     Turn<R::kStages> at;
-    const auto each = [&](const auto& of) {
-        for (int item = first, next = entry; item < t.count(); item += step) {
-            const int now = next;
-            if (item + step < t.count()) next = order[item + step];  // in time for the next turn
-            of(piece_of<R, kBlocks>(t, {now / 4, 0, t.stages, 0}, rank), now % 4);
-        }
+    int item = first, ahead = entry, sides = 0;
+    Piece p{};
+    const auto next = [&] {
+        if (item >= t.count()) return false;
+        sides = ahead % 4, p = piece_of<R, kBlocks>(t, {ahead / 4, 0, t.stages, 0}, rank), item += step;
+        if (item < t.count()) ahead = order[item];  // in time for the next turn
+        return true;
     };
     const int group = threadIdx.x / kGroupThreads, worker = group - 1;
     if (group == 0) {
         give_registers<56>();
         if (threadIdx.x == 0) {
-            each([&](const Piece& p, int sides) {  // tiles with strips are fetched whole, zeros where C ends
+            while (next()) {  // tiles with strips are fetched whole, zeros where C ends
                 const int groups = sides != 0 ? 2 : p.groups, boxes_each = sides == 0 && p.narrow ? kNarrow / kBox / kBlocks : R::kBoxesB / kBlocks;
 #pragma unroll 1
                 for (int s = 0; s < t.stages; ++s, at.next()) {
@@ -528,7 +529,7 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
                         fetch_box<1>(strip + kFewBytes, map_few_b, rest.columns, s * kTileK, arrived);
                     }
                 }
-            });
+            }
         } else if (threadIdx.x / 32 == 1 && rest.columns < rest.n) {
             for (int row = rest.rows + static_cast<int>(blockIdx.x); row < rest.m; row += gridDim.x) corner_row(rest, row);
         }
@@ -537,11 +538,11 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
         float sums[R::kN / 2] = {};
         const int lane = threadIdx.x % 32, warp_row = threadIdx.x % kGroupThreads / 32 * 16 + lane / 4;
         int box = 0;
-        each([&](const Piece& p, int sides) {
+        while (next()) {
             const int row0 = p.row0 + worker * kGroupM;
             if (sides == 0) {
                 work_on<R, kBlocks>(sums, at, stages, full, empty, p, worker);
-                if (worker >= p.groups) return;
+                if (worker >= p.groups) continue;
             } else {
                 float right[4] = {}, below[4] = {};
                 const int mine = 2 * rank + worker;
@@ -565,7 +566,7 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
             } else {
                 write_sums<R>(sums, boxes + worker * R::kBoxes * R::kOut, box, worker, map_c, rest.c, rest.ldc, row0, p.column0, t.m - row0, t.n - p.column0, kEngine, 1, false, false, nothing);
             }
-        });
+        }
         if (threadIdx.x % kGroupThreads == 0) boxes_wait<0, true>();
     }
     __syncwarp();
