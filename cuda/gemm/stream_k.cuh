@@ -743,110 +743,69 @@ __global__ void LAB_CLUSTER(kCuts) __launch_bounds__(kWorkThreads, 1)
 #endif
 }
 
-// Tiles of 64 × 32 over all of k: where there are few rows, so narrow tiles fill the GPU and nothing has to be added up. Two groups take
-// a stage in turn and add at the end, through shared memory. Blocks of a cluster are neighbors in a row and fetch a part of A each for all.
-constexpr int kSlimN = 32, kSlimBytesB = kTileK * kSlimN * 2;
-template <int Rows, int Stages, int Blocks>  // of A; of a cluster
-struct Slim {
-    static constexpr int kRows = Rows, kStages = Stages, kBlocks = Blocks, kStage = Rows * kBoxRow + kSlimBytesB, kShared = kGroupThreads * kSlimN / 2 * 4;
-    static constexpr int kBytes = Stages * kStage + kShared + 1024;
-};
-
+// `split` for at most 16 rows, tiles of 128 columns: a row of a box that lies outside costs the copy engine as much as one that is there,
+// so A comes in boxes of 16 rows, and the ring is deeper. The other rows of a product are whatever lies there, and are not written.
+constexpr int kFewRows = 16, kFewStages = 12, kFewStage = kFewRows * kBoxRow + kNarrow / kBox * kBytesBoxB;
+static __global__ void __launch_bounds__(2 * kGroupThreads, 1)
+    split_few(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ Tiles t, float* __restrict__ sums_of, int cuts) {
 #ifdef LAB_WGMMA
-#ifdef __CUDACC__
-// 64 × 32 sums of a group.
-__device__ __forceinline__ void multiply_slim(float (&d)[kSlimN / 2], Size a, Size b, int adds) {
-    asm volatile(
-        "{.reg .pred adds; setp.ne.b32 adds, %18, 0; wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, %16, %17, adds, 1, 1, 0, 1;}"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
-          "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
-        : "l"(a), "l"(b), "r"(adds));
-}
-#endif
-#endif
-
-// With 16 rows of A in a stage, m is at most 16: the other rows of a product are whatever lies there, and are not written.
-template <typename S>
-__global__ void LAB_CLUSTER(S::kBlocks) __launch_bounds__(kWorkThreads, 1)
-    slim(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, Bf16* __restrict__ c, int m, int n, int k, int ldc) {
-#ifdef LAB_WGMMA
-    constexpr int kBlocks = S::kBlocks, kPart = S::kRows / kBlocks;
     extern __shared__ unsigned char memory[];
-    __shared__ rows::Barrier full[S::kStages], empty[S::kStages];
+    __shared__ rows::Barrier full[kFewStages], empty[kFewStages];
     unsigned char* const stages = aligned(memory);
-    float* const shared = reinterpret_cast<float*>(stages + S::kStages * S::kStage);
-    const int group = threadIdx.x / kGroupThreads, lane = threadIdx.x % 32, rank = kBlocks == 1 ? 0 : rows::cluster_rank(), all = parts(k, kTileK);
-    const int down = parts(m, kGroupM), first = blockIdx.x / kBlocks, step = gridDim.x / kBlocks, tiles = down * parts(n, kSlimN * kBlocks);
+    let_next_begin();
     if (threadIdx.x == 0) {
         prefetch_map(map_a);
         prefetch_map(map_b);
-        for (int i = 0; i < S::kStages; ++i) {
+        for (int i = 0; i < kFewStages; ++i) {
             rows::set_up(&full[i], 1);
-            rows::set_up(&empty[i], kBlocks * kGroupThreads / 32);
+            rows::set_up(&empty[i], kGroupThreads / 32);
         }
         rows::publish_barriers();
     }
-    rows::cluster_sync<kBlocks>();
-    Turn<S::kStages> at;
-    if (group == 0) {
-        if (threadIdx.x == 0) {
-            for (int tile = first; tile < tiles; tile += step) {
-                const int column0 = (tile / down * kBlocks + rank) * kSlimN, row0 = tile % down * kGroupM + rank * kPart;
-#pragma unroll 1
-                for (int s = 0; s < all; ++s, at.next()) {
-                    unsigned char* const stage = stages + at.slot * S::kStage;
-                    wait_for(&empty[at.slot], at.parity ^ 1);
-                    rows::expect(&full[at.slot], S::kStage);
-                    fetch_box<1>(stage + S::kRows * kBoxRow, map_b, column0, s * kTileK, &full[at.slot]);
-                    fetch_box<kBlocks>(stage + rank * kPart * kBoxRow, map_a, s * kTileK, row0, &full[at.slot]);
-                }
+    __syncthreads();
+    Cuts walk(cuts, blockIdx.x, gridDim.x);
+    Turn<kFewStages> at;
+    Run run{};
+    if (threadIdx.x < kGroupThreads) {
+        if (threadIdx.x > 0) return;
+        while (walk.next(t, run)) {
+            for (int s = run.first; s < run.last; ++s, at.next()) {
+                unsigned char* const stage = stages + at.slot * kFewStage;
+                wait_for(&empty[at.slot], at.parity ^ 1);
+                rows::expect(&full[at.slot], kFewStage);
+                for (int i = 0; i < kNarrow / kBox; ++i) fetch_box<1>(stage + kFewRows * kBoxRow + i * kBytesBoxB, map_b, run.tile * kNarrow + i * kBox, s * kTileK, &full[at.slot]);
+                fetch_box<1>(stage, map_a, s * kTileK, 0, &full[at.slot]);
             }
         }
-    } else {
-        for (int tile = first; tile < tiles; tile += step) {
-            float sums[kSlimN / 2] = {};
-            int before = -1;
-            const auto give_back = [&] {
-                if (before >= 0 && lane < kBlocks) arrive_in(lane, &empty[before]);
-            };
-#pragma unroll 1
-            for (int s = 0; s < all; ++s, at.next()) {
-                if (s % 2 != group - 1) continue;
-                wait_for(&full[at.slot], at.parity);
-                products_begin();
-                const unsigned start = rows::shared_address(stages + at.slot * S::kStage);
-                const Size a = descriptor_a(start), b = descriptor(start + S::kRows * kBoxRow, 16, 8 * kSlimN * 2) ^ 3ull << 62;  // 64-byte swizzle
-#pragma unroll
-                for (int i = 0; i < kTileK / 16; ++i) multiply_slim(sums, a + i * kStepA, b + i * (16 * kSlimN * 2 >> 4), s > 1 || i > 0);
-                products_commit();
-                if (before >= 0) products_wait<1>();
-                give_back();
-                before = at.slot;
-            }
-            products_wait<0>();
-            take_results(sums);
-            give_back();
-            const int thread = threadIdx.x % kGroupThreads;
-            if (group == 2) {
-#pragma unroll
-                for (int i = 0; i < kSlimN / 2; ++i) shared[i * kGroupThreads + thread] = sums[i];
-            }
-            consumers_meet();
-            if (group == 1) {
-                const bool pairs = on_pairs(c, ldc);
-                const int row = tile % down * kGroupM + thread / 32 * 16 + lane / 4, column = (tile / down * kBlocks + rank) * kSlimN + lane % 4 * 2;
-#pragma unroll
-                for (int i = 0; i < kSlimN / 2; ++i) sums[i] += shared[i * kGroupThreads + thread];
-#pragma unroll
-                for (int i = 0; i < kSlimN / 4; ++i) store_pair(c, row + i % 2 * 8, column + i / 2 * 8, m, n, ldc, pairs, sums[2 * i], sums[2 * i + 1]);
-            }
-            consumers_meet();  // before sums of the next tile come there
-        }
+        return;
     }
-    if constexpr (kBlocks > 1) {
-        __syncwarp();
-        rows::cluster_sync<kBlocks>();
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 - kGroupThreads / 32;
+    while (walk.next(t, run)) {
+        float sums[kNarrow / 2] = {};
+        int before = 0;
+#pragma unroll 1
+        for (int s = run.first; s < run.last; ++s, at.next()) {
+            wait_for(&full[at.slot], at.parity);
+            products_begin();
+            multiply_rows<kNarrow>(sums, stages + at.slot * kFewStage, kFewRows * kBoxRow, 0, s > run.first);
+            products_commit();
+            if (s > run.first) {
+                products_wait<1>();
+                if (lane == 0) arrive_in(0, &empty[before]);
+            }
+            before = at.slot;
+        }
+        products_wait<0>();
+        take_results(sums);
+        if (lane == 0) arrive_in(0, &empty[before]);
+        if (warp > 0) continue;  // a warp has 16 rows
+        float* const to = sums_of + static_cast<Size>(run.cut) * t.m * t.n;
+#pragma unroll
+        for (int i = 0; i < kNarrow / 4; ++i) {
+            const int row = lane / 4 + i % 2 * 8, column = run.tile * kNarrow + i / 2 * 8 + lane % 4 * 2;
+            if (row < t.m && column < t.n) to[static_cast<Size>(row) * t.n + column] = sums[2 * i];
+            if (row < t.m && column + 1 < t.n) to[static_cast<Size>(row) * t.n + column + 1] = sums[2 * i + 1];
+        }
     }
 #endif
 }

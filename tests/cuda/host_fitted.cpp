@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // With a number, the synchronization of this number in the headers (the test numbers them) is left out.
-// With one of stream_k, joint, second, aside, along, slim, cluster, grouped: these kernels only.
+// With one of stream_k, joint, second, aside, along, few, cluster, grouped: these kernels only.
 
 #include <algorithm>
 
@@ -86,23 +86,6 @@ void multiply_few(float (&d)[4], Size a, Size b, int adds) {
         for (unsigned i = 0; i < 4; ++i) {
             if (!adds) sums[i] = 0;
             for (unsigned k = 0; k < 16; ++k) sums[i] += at_a(row + i / 2 * 8, k) * at_b(k, column + i % 2);
-        }
-    });
-}
-// 64 × 32 of a group; B has the 64-byte swizzle.
-void multiply_slim(float (&d)[16], Size a, Size b, int adds) {
-    float* const sums = d;
-    products[fibers::now].open.push_back([=] {
-        const Described of_a(a);
-        const unsigned row = fibers::thread() % 128 / 32 * 16 + fibers::thread() % 32 / 4, column = fibers::thread() % 4 * 2;
-        const unsigned start = static_cast<unsigned>(b & 0x3fff) * 16, stride = static_cast<unsigned>(b >> 32 & 0x3fff) * 16;
-        if (b >> 62 != 2) std::printf("32 columns along n have the 64-byte swizzle\n"), std::exit(1);
-        for (unsigned i = 0; i < 16; ++i) {
-            if (!adds) sums[i] = 0;
-            for (unsigned k = 0; k < 16; ++k) {
-                const unsigned place = start + k / 8 * stride + k % 8 * 64 + 2 * (i / 4 * 8 + column + i % 2);
-                sums[i] += shared_bf16(of_a.along_k(row + i / 2 % 2 * 8, k)) * shared_bf16(place ^ ((place >> 7 & 3) << 4));
-            }
         }
     });
 }
@@ -336,18 +319,19 @@ void with_few(Sides s, unsigned blocks) {
     });
 }
 
-// Tiles of 32 columns over all of k.
-template <typename S>
-void narrowest(Sides s, unsigned blocks) {
+// At most 16 rows.
+void few_rows(Sides s, int cuts) {
     if (wrong != 0 && left_out >= 0) return;
-    const int lda = parts(s.k, 8) * 8, ldb = parts(s.n, 8) * 8;
-    Array a(static_cast<Size>(s.m) * lda, 0), b(static_cast<Size>(s.k) * ldb, 0), c(static_cast<Size>(s.m) * s.n, 0);
-    a.fill(static_cast<Size>(s.m) * lda, false), b.fill(static_cast<Size>(s.k) * ldb, false), c.fill(static_cast<Size>(s.m) * s.n, true);
-    const TensorMap map_a{a.at, s.m, s.k, lda, S::kRows / S::kBlocks}, map_b{b.at, s.k, s.n, ldb, kTileK, kSlimN};
-    launch(blocks, kWorkThreads, S::kBlocks, [&] { slim<S>(map_a, map_b, c.at, s.m, s.n, s.k, s.n); }, "slim");
-    compare("slim", c.at, s.m, s.n, s.n, [&](int row, int column) {
+    Array a(static_cast<Size>(s.m) * s.k, 0), b(static_cast<Size>(s.k) * s.n, 0), c(static_cast<Size>(s.m) * s.n, 0);
+    a.fill(static_cast<Size>(s.m) * s.k, false), b.fill(static_cast<Size>(s.k) * s.n, false), c.fill(static_cast<Size>(s.m) * s.n, true);
+    const TensorMap map_a{a.at, s.m, s.k, s.k, kFewRows}, map_b{b.at, s.k, s.n, s.n, kTileK};
+    const Tiles t(s.m, s.n, s.k, kTileM, kNarrow);
+    std::vector<float> sums(static_cast<Size>(s.m) * s.n * cuts, NAN);
+    launch(2, 2 * kGroupThreads, 1, [&] { split_few(map_a, map_b, t, sums.data(), cuts); }, "split_few");
+    launch(over(s.m * s.n, 4 * kAddThreads), kAddThreads, 1, [&] { add_parts(sums.data(), c.at, s.m, s.n, s.n, cuts); }, "add_parts");
+    compare("few", c.at, s.m, s.n, s.n, [&](int row, int column) {
         float sum = 0;
-        for (int k = 0; k < s.k; ++k) sum += __bfloat162float(a.at[static_cast<Size>(row) * lda + k]) * __bfloat162float(b.at[static_cast<Size>(k) * ldb + column]);
+        for (int k = 0; k < s.k; ++k) sum += __bfloat162float(a.at[static_cast<Size>(row) * s.k + k]) * __bfloat162float(b.at[static_cast<Size>(k) * s.n + column]);
         return sum;
     });
 }
@@ -448,10 +432,7 @@ int main(int count, char** words) {
         with_few<true>({257, 264, 136}, 2), with_few<true>({520, 264, 328}, 4), with_few<true>({129, 328, 72}, 2);
         with_few<false>({261, 257, 75}, 2), with_few<true>({392, 520, 40}, 2), with_few<true>({40, 264, 24}, 2), with_few<true>({1, 8, 8}, 2);
     }
-    if (asked("slim")) {
-        narrowest<Slim<16, 34, 1>>({16, 72, 2376}, 2), narrowest<Slim<64, 18, 2>>({70, 136, 1320}, 4);
-        narrowest<Slim<16, 34, 1>>({1, 1, 1}, 1), narrowest<Slim<64, 18, 2>>({130, 33, 64}, 2), narrowest<Slim<64, 18, 1>>({65, 40, 1320}, 2);
-    }
+    if (asked("few")) few_rows({16, 136, 2056}, 2), few_rows({1, 8, 64}, 1), few_rows({9, 264, 1000}, 3);
     if (asked("cluster")) by_clusters({130, 264, 840}), by_clusters({16, 8, 1000});
     if (asked("grouped")) {
         all_grouped({0, 1, 130, 0, 65}, 264, 136);

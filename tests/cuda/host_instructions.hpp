@@ -173,7 +173,7 @@ void multiply_add(float* d, const unsigned (&a)[4], unsigned b0, unsigned b1) {
 
 struct TensorMap {
     Bf16* matrix;
-    int rows, columns, ld, box_rows, box_columns = 64;  // of 64 and of 32 columns: swizzled
+    int rows, columns, ld, box_rows, box_columns = 64;  // those of 64 columns are swizzled
 };
 static unsigned char* aligned(unsigned char* start) { return start + (1024 - rows::shared_address(start) % 1024) % 1024; }
 static void prefetch_map(const TensorMap&) {}
@@ -186,7 +186,7 @@ void fetch_box(void* to, const TensorMap& map, int column, int row, rows::Barrie
                 const bool inside = row + r < map.rows && column + c < map.columns;
                 const Bf16 x = inside ? map.matrix[static_cast<Size>(row + r) * map.ld + column + c] : Bf16{0};
                 const unsigned place = start + 2 * (map.box_columns * r + c);
-                std::memcpy(&memories[block][(map.box_columns == 64 ? engine(place) : map.box_columns == 32 ? place ^ ((place >> 7 & 3) << 4) : place) - kFirst], &x, 2);
+                std::memcpy(&memories[block][(map.box_columns == 64 ? engine(place) : place) - kFirst], &x, 2);
             }
         }
         barrier->of[block].bytes -= 2 * map.box_columns * map.box_rows;

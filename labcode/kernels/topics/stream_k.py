@@ -89,8 +89,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "early": 0.95,
         "aside": 0.4,
         "along": 0.35,
-        "slim": 0.97,
-        "slim_pair": 0.95,
+        "low": 0.95,
     },
     "thin_64": {
         "whole": 0.15,
@@ -104,8 +103,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "early": 0.95,
         "aside": 0.4,
         "along": 0.37,
-        "slim": 0.85,
-        "slim_pair": 0.97,
+        "low": 0.95,
     },
     "thin_128": {
         "whole": 0.15,
@@ -119,8 +117,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "early": 0.95,
         "aside": 0.3,
         "along": 0.28,
-        "slim": 0.5,
-        "slim_pair": 0.6,
+        "low": 0.95,
     },
 }
 
@@ -131,13 +128,12 @@ _OF = {
     **numbers(HEADER),
 }
 DEPTH, TALL, HALF = _OF["kBox"], _OF["kTileM"], _OF["kGroupM"]
-WIDE, NARROW, SLIM, FEW = 256, _OF["kNarrow"], _OF["kSlimN"], _OF["kFew"]
+WIDE, NARROW, FEW, FEW_ROWS = 256, _OF["kNarrow"], _OF["kFew"], _OF["kFewRows"]
 FULL, THIN, LITTLE = _OF["kCostFull"], _OF["kCostThin"], _OF["kCostLittle"]
-WORK_THREADS = 3 * _OF["kGroupThreads"]
+WORK_THREADS, FEW_ROWS_THREADS = 3 * _OF["kGroupThreads"], 2 * _OF["kGroupThreads"]
 PACK_THREADS, ADD_THREADS = _OF["kPackThreads"], _OF["kAddThreads"]
 PITCH = 64  # elements: packed rows start where lines of memory do
 MOST_CUTS = 8
-FEW_ROWS = 16  # that are a box of their own in the narrowest tiles
 HANDING = 12  # stages: about what it takes to write a tile of sums, to wait for the others' and to add up
 CLUSTERS = (1, 2, 4, 8)
 STRIPS = 0.28  # of a tile's time: what both strips add to it, by the bytes that wgmma reads
@@ -157,6 +153,7 @@ class Way:
     blocks: int = 1  # of a cluster, above each other
     wide: int = WIDE  # columns of a tile
     early: bool = False  # the second kernel's blocks start as the first's end
+    low: bool = False  # at most 16 rows are fetched as 16, not as 64
     few: str = ""  # the kernel for a few rows and columns that are in no tile
 
 
@@ -172,8 +169,7 @@ WAYS: Mapping[str, Way] = {
     "early": Way("parts", wide=NARROW, early=True),
     "aside": Way("none", blocks=2, few="aside"),
     "along": Way("none", blocks=2, few="along"),
-    "slim": Way("none", wide=SLIM),
-    "slim_pair": Way("none", blocks=2, wide=SLIM),
+    "low": Way("parts", wide=NARROW, early=True, low=True),
 }
 
 
@@ -193,10 +189,8 @@ class Plan:
     @property
     def ring(self) -> tuple[str, int]:
         """The ring of tiles as the header calls it, and its bytes: as many stages as there is room for."""
-        if self.way.wide == SLIM:
-            stages = 34 if self.high <= FEW_ROWS else 18
-            name = f"Slim<{self.high}, {stages}, {self.way.blocks}>"
-            return name, stages * (self.high + SLIM) * DEPTH * 2 + HALF * SLIM * 4 + 1024
+        if self.low:
+            return "", _OF["kFewStages"] * (FEW_ROWS + self.way.wide) * DEPTH * 2 + 1024
         if self.way.wide < WIDE:
             name, stages, boxes = f"Ring<{self.way.wide}, 6, 0>", 6, 0
         else:
@@ -204,14 +198,14 @@ class Plan:
         return name, stages * (TALL + self.way.wide) * DEPTH * 2 + 2 * boxes * HALF * 128 + 1024
 
     @property
-    def high(self) -> int:
-        """Rows of A in a stage of the narrowest tiles: where 16 are enough, the ring is deeper."""
-        return FEW_ROWS if self.m <= FEW_ROWS and self.way.blocks == 1 else HALF
+    def low(self) -> bool:
+        """Whether A is fetched in boxes of 16 rows."""
+        return self.way.low and self.m <= FEW_ROWS
 
     @property
     def tall(self) -> int:
         """Rows of a tile, of a whole cluster."""
-        return TALL * self.way.blocks if self.way.wide > SLIM else HALF
+        return self.way.blocks * TALL
 
     @property
     def down(self) -> int:
@@ -319,8 +313,6 @@ class Plan:
         """Blocks, or clusters of them, that are started."""
         if self.way.cut == "cluster":
             return self.count
-        if self.way.wide == SLIM:
-            return min(self.places, ceil(self.m / HALF) * ceil(self.n / (SLIM * self.way.blocks)))
         most = {"none": self.count, "parts": self.count * self.cuts}
         if self.way.cut == "joint":
             most["joint"] = max(self.whole, (self.count - self.whole) * self.cuts)
@@ -337,15 +329,15 @@ class Plan:
             number[i % down, i % across] * 4 + (right and i < down) + 2 * (below and i < across)
             for i in range(max(down * right, across * below))
         ]
-        load = [(len(range(one, self.count, self.clusters)), one) for one in range(self.clusters)]
+        turns = [len(range(one, self.count, self.clusters)) for one in range(self.clusters)]
+        load = [(float(tiles), one) for one, tiles in enumerate(turns)]
         heapify(load)
         dealt: list[list[int]] = [[] for _ in load]
         for entry in strips:
             cost, one = load[0]
             dealt[one].append(entry)
-            full = len(range(one, self.count, self.clusters)) == len(dealt[one])
             heappop(load)
-            if not full:
+            if len(dealt[one]) < turns[one]:
                 heappush(load, (cost + STRIPS, one))
         kept = {entry // 4 for entry in strips}
         others = iter([4 * tile for tile in range(self.count) if tile not in kept])
@@ -398,12 +390,12 @@ def _entry(name: str) -> Callable[[Problem], str]:
 
     def entry(problem: Problem) -> str:
         ring = f"{NAMESPACE}::{plan(name, problem.shape, MULTIPROCESSORS).ring[0]}"
+        if plan(name, problem.shape, MULTIPROCESSORS).low:
+            return f"{NAMESPACE}::split_few"
         if way.cut == "parts":
             return f"{NAMESPACE}::split<{ring}>"
         if way.cut == "cluster":
             return f"{NAMESPACE}::cluster_split<{ring}, {plan(name, problem.shape, MULTIPROCESSORS).cuts}>"
-        if way.wide == SLIM:
-            return f"{NAMESPACE}::slim<{NAMESPACE}::{plan(name, problem.shape, MULTIPROCESSORS).ring[0]}>"
         engine = "true" if problem.shape[1] % 8 == 0 else "false"
         if way.cut == "joint":
             return f"{NAMESPACE}::joint<{ring}, {engine}>"
@@ -416,7 +408,9 @@ def _launch(name: str) -> Callable[[Problem, Gpu], Launch]:
     def launch(problem: Problem, gpu: Gpu) -> Launch:
         found = plan(name, problem.shape, gpu.sm_count)
         blocks = found.cuts if found.way.cut == "cluster" else found.way.blocks
-        return Launch(found.clusters * blocks, WORK_THREADS, found.ring[1], blocks)
+        return Launch(
+            found.clusters * blocks, FEW_ROWS_THREADS if found.low else WORK_THREADS, found.ring[1], blocks
+        )
 
     return launch
 
@@ -496,13 +490,9 @@ STREAM_K = Kernel(
             "wgmma each. They are dealt to blocks that have a tile less than the others.",
         ),
         _step(
-            "slim",
-            "Tiles of 64 × 32 over all of k: where there are few rows, so narrow ones fill the GPU, and "
-            "nothing is left to be added up. Each reads A again, from L2.",
-        ),
-        _step(
-            "slim_pair",
-            "... by clusters of two neighbors, which fetch half of A's rows each for both.",
+            "low",
+            "`early`, and at most 16 rows of A come in boxes of 16: rows outside cost the copy engine as "
+            "much as those that are there. The ring has twelve stages instead of six.",
         ),
     ),
     inputs=lambda problem: (
