@@ -420,7 +420,7 @@ __device__ __forceinline__ void multiply_few(float (&d)[4], Size a, Size b, int 
 }
 #endif
 
-// A consumer's part of a tile of full size: its rows of the sums, of the columns at the right, and of 64 columns (the box `box`) of the
+// A consumer's part of a tile, as if that were of full size: its rows of the sums, of the columns at the right, and of 64 columns (the box `box`) of the
 // rows below. `few` holds for each stage eight rows of A, then eight columns of B without a swizzle: 16 bytes a row.
 template <typename R, int kBlocks>
 __device__ __forceinline__ void multiply_with_few(float (&sums)[R::kN / 2], float (&right)[4], float (&below)[4], Turn<R::kStages>& at, const unsigned char* stages,
@@ -514,19 +514,21 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
     if (group == 0) {
         give_registers<56>();
         if (threadIdx.x == 0) {
-            while (next()) {  // tiles with strips are fetched whole, zeros where C ends
-                const int groups = sides != 0 ? 2 : p.groups, boxes_each = sides == 0 && p.narrow ? kNarrow / kBox / kBlocks : R::kBoxesB / kBlocks;
+            // Where there are no such rows or columns, some others: what comes of them is not written. (A box must start on 16 bytes.)
+            const int row = rest.rows < rest.m ? rest.rows : 0, column = rest.columns < rest.n ? rest.columns : 0;
+            while (next()) {
+                const int boxes_each = (p.narrow ? kNarrow / kBox : R::kBoxesB) / kBlocks;
 #pragma unroll 1
                 for (int s = 0; s < t.stages; ++s, at.next()) {
                     unsigned char *const stage = stages + at.slot * R::kStage, *const strip = few + at.slot * 2 * kFewBytes;
                     rows::Barrier* const arrived = &full[at.slot];
                     wait_for(&empty[at.slot], at.parity ^ 1);
-                    rows::expect(arrived, groups * kBytesHalfA + kBlocks * boxes_each * kBytesBoxB + (sides != 0 ? 2 * kFewBytes : 0));
-                    for (int i = 0; i < groups; ++i) fetch_box<1>(stage + i * kBytesHalfA, map_a, s * kTileK, p.row0 + i * kGroupM, arrived);
+                    rows::expect(arrived, p.groups * kBytesHalfA + kBlocks * boxes_each * kBytesBoxB + (sides != 0 ? 2 * kFewBytes : 0));
+                    for (int i = 0; i < p.groups; ++i) fetch_box<1>(stage + i * kBytesHalfA, map_a, s * kTileK, p.row0 + i * kGroupM, arrived);
                     for (int i = rank * boxes_each; i < (rank + 1) * boxes_each; ++i) fetch_box<kBlocks>(stage + kBytesA + i * kBytesBoxB, map_b, p.column0 + i * kBox, s * kTileK, arrived);
                     if (sides != 0) {
-                        fetch_box<1>(strip, map_few_a, s * kTileK, rest.rows, arrived);
-                        fetch_box<1>(strip + kFewBytes, map_few_b, rest.columns, s * kTileK, arrived);
+                        fetch_box<1>(strip, map_few_a, s * kTileK, row, arrived);
+                        fetch_box<1>(strip + kFewBytes, map_few_b, column, s * kTileK, arrived);
                     }
                 }
             }

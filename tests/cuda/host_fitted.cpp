@@ -430,7 +430,7 @@ int main(int count, char** words) {
     }
     if (asked("along")) {
         with_few<true>({257, 264, 136}, 2), with_few<true>({520, 264, 328}, 4), with_few<true>({129, 328, 72}, 2);
-        with_few<false>({261, 257, 75}, 2), with_few<true>({392, 520, 40}, 2), with_few<true>({40, 264, 24}, 2), with_few<true>({1, 8, 8}, 2);
+        with_few<false>({261, 257, 75}, 2), with_few<true>({392, 520, 40}, 2), with_few<false>({257, 321, 40}, 2), with_few<true>({300, 264, 40}, 2), with_few<true>({40, 264, 24}, 2), with_few<true>({1, 8, 8}, 2);
     }
     if (asked("few")) few_rows({16, 136, 2056}, 2), few_rows({1, 8, 64}, 1), few_rows({9, 264, 1000}, 3);
     if (asked("cluster")) by_clusters({130, 264, 840}), by_clusters({16, 8, 1000});

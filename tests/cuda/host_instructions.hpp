@@ -179,6 +179,7 @@ static unsigned char* aligned(unsigned char* start) { return start + (1024 - row
 static void prefetch_map(const TensorMap&) {}
 template <int kBlocks>
 void fetch_box(void* to, const TensorMap& map, int column, int row, rows::Barrier* barrier) {
+    if (column % 8 != 0) std::printf("a box does not start on 16 bytes\n"), std::exit(1);
     const unsigned start = rows::shared_address(to);
     for (int block = kBlocks == 1 ? fibers::rank() : 0; block < (kBlocks == 1 ? fibers::rank() + 1 : kBlocks); ++block) {
         for (int r = 0; r < map.box_rows; ++r) {
