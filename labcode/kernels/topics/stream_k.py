@@ -137,6 +137,7 @@ MOST_CUTS = 8
 HANDING = 12  # stages: about what it takes to write a tile of sums, to wait for the others' and to add up
 CLUSTERS = (1, 2, 4, 8)
 STRIPS = 0.28  # of a tile's time: what both strips add to it, by the bytes that wgmma reads
+FEW_STAGES = _OF["kFewStages"]
 STRIP, ASIDE_REGISTERS, BAND = _OF["kStrip"], _OF["kAsideRegisters"], _OF["kBand"]
 MULTIPROCESSORS = 132  # of an H100 and an H200: for how many parts a tile has is compiled into a kernel
 WARPS = 2 * _OF["kGroupThreads"] // 32  # that multiply
@@ -190,7 +191,7 @@ class Plan:
     def ring(self) -> tuple[str, int]:
         """The ring of tiles as the header calls it, and its bytes: as many stages as there is room for."""
         if self.low:
-            return "", _OF["kFewStages"] * (FEW_ROWS + self.way.wide) * DEPTH * 2 + 1024
+            return "", FEW_STAGES * (FEW_ROWS + self.way.wide) * DEPTH * 2 + 1024
         if self.way.wide < WIDE:
             name, stages, boxes = f"Ring<{self.way.wide}, 6, 0>", 6, 0
         else:
