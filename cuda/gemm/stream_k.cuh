@@ -14,6 +14,8 @@
 //   joint         tiles that fill the GPU evenly stay whole, each of the others is cut into as many parts as there are blocks left, and
 //                 all blocks that have a part of a tile add it up together, some rows and columns each
 //   aside         pairs of whole tiles; a few rows or columns more are no tiles: warps that have nothing to do multiply them meanwhile
+//   along         … or some of the tiles multiply them, too: those of blocks that have a tile less than the others
+//   low           parts as those of `split`, and up to 16 rows are fetched as 16, not as 64
 //   pack          rows that do not start on 16 bytes, copied to where they do: the copy engine takes no others
 #pragma once
 
