@@ -14,6 +14,8 @@
 //   joint         tiles that fill the GPU evenly stay whole, each of the others is cut into as many parts as there are blocks left, and
 //                 all blocks that have a part of a tile add it up together, some rows and columns each
 //   aside         pairs of whole tiles; a few rows or columns more are no tiles: warps that have nothing to do multiply them meanwhile
+//   along         … or some of the tiles multiply them, too: those of blocks that have a tile less than the others
+//   low           parts as those of `split`, and up to 16 rows are fetched as 16, not as 64
 //   pack          rows that do not start on 16 bytes, copied to where they do: the copy engine takes no others
 #pragma once
 
@@ -402,6 +404,180 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
 #endif
 }
 
+// The same few rows and columns by wgmma, out of the stages of some of the tiles: an m64n8k16 takes the 64 rows of A that a group has
+// there, and eight more columns of B; another takes 64 columns of B as its rows, and eight more rows of A. Such a tile takes longer, so
+// each row and each column of tiles has one, and they are dealt to those who have a tile less than others: `order` holds four times a
+// tile, 1 more for its row's columns, 2 more for its column's rows, turn after turn of the clusters, a cluster's own such tiles first.
+constexpr int kFewBytes = kFew * kBoxRow;  // of A or of B, a stage
+
+#ifdef LAB_WGMMA
+#ifdef __CUDACC__
+// 64 × 8 sums of a group; kTurned: A lies along m, B along n.
+template <bool kTurnedA, bool kTurnedB>
+__device__ __forceinline__ void multiply_few(float (&d)[4], Size a, Size b, int adds) {
+    asm volatile(
+        "{.reg .pred adds; setp.ne.b32 adds, %6, 0; wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, adds, 1, 1, %7, %8;}"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "l"(a), "l"(b), "r"(adds), "n"(static_cast<int>(kTurnedA)), "n"(static_cast<int>(kTurnedB)));
+}
+#endif
+
+// A consumer's part of a tile, as if that were of full size: its rows of the sums, of the columns at the right, and of 64 columns (the box `box`) of the
+// rows below. `few` holds for each stage eight rows of A, then eight columns of B without a swizzle: 16 bytes a row.
+template <typename R, int kBlocks>
+__device__ __forceinline__ void multiply_with_few(float (&sums)[R::kN / 2], float (&right)[4], float (&below)[4], Turn<R::kStages>& at, const unsigned char* stages,
+                                                  const unsigned char* few, rows::Barrier* full, rows::Barrier* empty, int count, int worker, int box) {
+    const int lane = threadIdx.x % 32;
+    const auto give_back = [&](int slot) {
+        if (lane < kBlocks) arrive_in(lane, &empty[slot]);
+    };
+    int before = 0;
+#pragma unroll 1
+    for (int s = 0; s < count; ++s, at.next()) {
+        wait_for(&full[at.slot], at.parity);
+        products_begin();
+        const unsigned char* const stage = stages + at.slot * R::kStage;
+        multiply_rows<R::kN>(sums, stage, kBytesA, worker, s > 0);
+        const unsigned start = rows::shared_address(stage), of_few = rows::shared_address(few) + at.slot * 2 * kFewBytes;
+        const Size a = descriptor_a(start + worker * kBytesHalfA), b = descriptor_b(start + kBytesA + box * kBytesBoxB);
+        const Size few_a = descriptor_a(of_few), few_b = descriptor(of_few + kFewBytes, 128, 128) ^ 1ull << 62;  // no swizzle; eight rows: 128 bytes
+#pragma unroll
+        for (int i = 0; i < kTileK / 16; ++i) {
+            multiply_few<false, true>(right, a + i * kStepA, few_b + i * (16 * 16 >> 4), s > 0 || i > 0);
+            multiply_few<true, false>(below, b + i * kStepB, few_a + i * kStepA, s > 0 || i > 0);
+        }
+        products_commit();
+        if (s > 0) {
+            products_wait<1>();
+            give_back(before);
+        }
+        before = at.slot;
+    }
+    products_wait<0>();
+    take_results(sums);
+    take_results(right);
+    take_results(below);
+    give_back(before);
+}
+
+// What has neither a row nor a column of a tile, by a warp that has nothing else to do: a row, its k shared out among the lanes.
+__device__ __forceinline__ void corner_row(const Rest& r, int row) {
+    const int lane = threadIdx.x % 32;
+    float sums[kFew] = {};
+#pragma unroll 4
+    for (int k = lane; k < r.k; k += 32) {
+        const float x = __bfloat162float(r.a[static_cast<Size>(row) * r.lda + k]);
+        const uint4 word = __ldg(reinterpret_cast<const uint4*>(r.b + static_cast<Size>(k) * r.ldb + r.columns));
+        Bf16 each[kFew];
+        memcpy(each, &word, sizeof each);
+#pragma unroll
+        for (int i = 0; i < kFew; ++i) sums[i] += x * __bfloat162float(each[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < kFew; ++i) {
+        sums[i] = rows::warp_sum(sums[i]);
+        if (lane == 0 && r.columns + i < r.n) r.c[static_cast<Size>(row) * r.ldc + r.columns + i] = __float2bfloat16_rn(sums[i]);
+    }
+}
+#endif
+
+// Pairs of whole tiles, some of them with strips. A cluster that has such ones writes C from one box instead of two: the other one's
+// place is theirs.
+template <typename R, int kBlocks, bool kEngine>
+__global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
+    along(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c,
+          const __grid_constant__ TensorMap map_few_a, const __grid_constant__ TensorMap map_few_b, const __grid_constant__ Tiles t,
+          const __grid_constant__ Rest rest, const int* __restrict__ order) {
+#ifdef LAB_WGMMA
+    static_assert(kBlocks * 2 * kBox == R::kN, "each consumer of a cluster has one box of B for the rows below");
+    static_assert(R::kStages * 2 * kFewBytes <= 2 * (R::kBoxes - 1) * R::kOut, "strips have room where boxes would be");
+    using Single = Ring<R::kN, R::kStages, 1>;
+    extern __shared__ unsigned char memory[];
+    __shared__ rows::Barrier full[R::kStages], empty[R::kStages];
+    unsigned char *const stages = aligned(memory), *const boxes = stages + R::kStages * R::kStage, *const few = boxes + 2 * Single::kOut;
+    const int rank = rows::cluster_rank(), first = blockIdx.x / kBlocks, step = gridDim.x / kBlocks, entry = order[first];
+    if (threadIdx.x == 0) {
+        prefetch_map(map_a);
+        prefetch_map(map_b);
+        set_up_ring<R, kBlocks>(full, empty);
+        rows::publish_barriers();
+    }
+    rows::cluster_sync<kBlocks>();
+    Turn<R::kStages> at;
+    int item = first, ahead = entry, sides = 0;
+    Piece p{};
+    const auto next = [&] {
+        if (item >= t.count()) return false;
+        sides = ahead % 4, p = piece_of<R, kBlocks>(t, {ahead / 4, 0, t.stages, 0}, rank), item += step;
+        if (item < t.count()) ahead = order[item];  // in time for the next turn
+        return true;
+    };
+    const int group = threadIdx.x / kGroupThreads, worker = group - 1;
+    if (group == 0) {
+        give_registers<56>();
+        if (threadIdx.x == 0) {
+            // Where there are no such rows or columns, some others: what comes of them is not written. (A box must start on 16 bytes.)
+            const int row = rest.rows < rest.m ? rest.rows : 0, column = rest.columns < rest.n ? rest.columns : 0;
+            while (next()) {
+                const int boxes_each = (p.narrow ? kNarrow / kBox : R::kBoxesB) / kBlocks;
+#pragma unroll 1
+                for (int s = 0; s < t.stages; ++s, at.next()) {
+                    unsigned char *const stage = stages + at.slot * R::kStage, *const strip = few + at.slot * 2 * kFewBytes;
+                    rows::Barrier* const arrived = &full[at.slot];
+                    wait_for(&empty[at.slot], at.parity ^ 1);
+                    rows::expect(arrived, p.groups * kBytesHalfA + kBlocks * boxes_each * kBytesBoxB + (sides != 0 ? 2 * kFewBytes : 0));
+                    for (int i = 0; i < p.groups; ++i) fetch_box<1>(stage + i * kBytesHalfA, map_a, s * kTileK, p.row0 + i * kGroupM, arrived);
+                    for (int i = rank * boxes_each; i < (rank + 1) * boxes_each; ++i) fetch_box<kBlocks>(stage + kBytesA + i * kBytesBoxB, map_b, p.column0 + i * kBox, s * kTileK, arrived);
+                    if (sides != 0) {
+                        fetch_box<1>(strip, map_few_a, s * kTileK, row, arrived);
+                        fetch_box<1>(strip + kFewBytes, map_few_b, column, s * kTileK, arrived);
+                    }
+                }
+            }
+        } else if (threadIdx.x / 32 == 1 && rest.columns < rest.n) {
+            for (int row = rest.rows + static_cast<int>(blockIdx.x); row < rest.m; row += gridDim.x) corner_row(rest, row);
+        }
+    } else {
+        take_registers<224>();
+        float sums[R::kN / 2] = {};
+        const int lane = threadIdx.x % 32, warp_row = threadIdx.x % kGroupThreads / 32 * 16 + lane / 4;
+        int box = 0;
+        while (next()) {
+            const int row0 = p.row0 + worker * kGroupM;
+            if (sides == 0) {
+                work_on<R, kBlocks>(sums, at, stages, full, empty, p, worker);
+                if (worker >= p.groups) continue;
+            } else {
+                float right[4] = {}, below[4] = {};
+                const int mine = 2 * rank + worker;
+                multiply_with_few<R, kBlocks>(sums, right, below, at, stages, few, full, empty, t.stages, worker, mine);
+                if (sides & 1) {
+                    const bool pairs = on_pairs(rest.c, rest.ldc);
+#pragma unroll
+                    for (int i = 0; i < 2; ++i) store_pair(rest.c, row0 + warp_row + 8 * i, rest.columns + lane % 4 * 2, t.m, rest.n, rest.ldc, pairs, right[2 * i], right[2 * i + 1]);
+                }
+                if (sides & 2) {
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) {
+                        const int row = t.m + lane % 4 * 2 + i % 2, column = p.column0 + mine * kBox + warp_row + i / 2 * 8;
+                        if (row < rest.m && column < t.n) rest.c[static_cast<Size>(row) * rest.ldc + column] = __float2bfloat16_rn(below[i]);
+                    }
+                }
+            }
+            const auto nothing = [](int, float*) {};
+            if (entry % 4 != 0) {
+                write_sums<Single>(sums, boxes + worker * Single::kOut, box, worker, map_c, rest.c, rest.ldc, row0, p.column0, t.m - row0, t.n - p.column0, kEngine, 1, false, false, nothing);
+            } else {
+                write_sums<R>(sums, boxes + worker * R::kBoxes * R::kOut, box, worker, map_c, rest.c, rest.ldc, row0, p.column0, t.m - row0, t.n - p.column0, kEngine, 1, false, false, nothing);
+            }
+        }
+        if (threadIdx.x % kGroupThreads == 0) boxes_wait<0, true>();
+    }
+    __syncwarp();
+    rows::cluster_sync<kBlocks>();  // a block stays until nobody writes into its shared memory
+#endif
+}
+
 // A block's share of the sums of its part's tile, once all parts are there. A function of its own: what it needs is in no register before.
 template <typename R>
 __device__ __noinline__ void add_up(const Tiles& t, Bf16* c, const float4* sums_of, unsigned* counters, int ldc, int whole, int cuts) {
@@ -568,6 +744,73 @@ __global__ void LAB_CLUSTER(kCuts) __launch_bounds__(kWorkThreads, 1)
     }
     __syncwarp();
     rows::cluster_sync<kBlocks>();  // a block stays until nobody reads its shared memory
+#endif
+}
+
+// `split` for at most 16 rows, tiles of 128 columns: a row of a box that lies outside costs the copy engine as much as one that is there,
+// so A comes in boxes of 16 rows, and the ring is deeper. The other rows of a product are whatever lies there, and are not written.
+constexpr int kFewRows = 16, kFewStages = 12, kFewStage = kFewRows * kBoxRow + kNarrow / kBox * kBytesBoxB;
+static __global__ void __launch_bounds__(2 * kGroupThreads, 1)
+    split_few(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ Tiles t, float* __restrict__ sums_of, int cuts) {
+#ifdef LAB_WGMMA
+    extern __shared__ unsigned char memory[];
+    __shared__ rows::Barrier full[kFewStages], empty[kFewStages];
+    unsigned char* const stages = aligned(memory);
+    let_next_begin();
+    if (threadIdx.x == 0) {
+        prefetch_map(map_a);
+        prefetch_map(map_b);
+        for (int i = 0; i < kFewStages; ++i) {
+            rows::set_up(&full[i], 1);
+            rows::set_up(&empty[i], kGroupThreads / 32);
+        }
+        rows::publish_barriers();
+    }
+    __syncthreads();
+    Cuts walk(cuts, blockIdx.x, gridDim.x);
+    Turn<kFewStages> at;
+    Run run{};
+    if (threadIdx.x < kGroupThreads) {
+        if (threadIdx.x > 0) return;
+        while (walk.next(t, run)) {
+            for (int s = run.first; s < run.last; ++s, at.next()) {
+                unsigned char* const stage = stages + at.slot * kFewStage;
+                wait_for(&empty[at.slot], at.parity ^ 1);
+                rows::expect(&full[at.slot], kFewStage);
+                for (int i = 0; i < kNarrow / kBox; ++i) fetch_box<1>(stage + kFewRows * kBoxRow + i * kBytesBoxB, map_b, run.tile * kNarrow + i * kBox, s * kTileK, &full[at.slot]);
+                fetch_box<1>(stage, map_a, s * kTileK, 0, &full[at.slot]);
+            }
+        }
+        return;
+    }
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 - kGroupThreads / 32;
+    while (walk.next(t, run)) {
+        float sums[kNarrow / 2] = {};
+        int before = 0;
+#pragma unroll 1
+        for (int s = run.first; s < run.last; ++s, at.next()) {
+            wait_for(&full[at.slot], at.parity);
+            products_begin();
+            multiply_rows<kNarrow>(sums, stages + at.slot * kFewStage, kFewRows * kBoxRow, 0, s > run.first);
+            products_commit();
+            if (s > run.first) {
+                products_wait<1>();
+                if (lane == 0) arrive_in(0, &empty[before]);
+            }
+            before = at.slot;
+        }
+        products_wait<0>();
+        take_results(sums);
+        if (lane == 0) arrive_in(0, &empty[before]);
+        if (warp > 0) continue;  // a warp has 16 rows
+        float* const to = sums_of + static_cast<Size>(run.cut) * t.m * t.n;
+#pragma unroll
+        for (int i = 0; i < kNarrow / 4; ++i) {
+            const int row = lane / 4 + i % 2 * 8, column = run.tile * kNarrow + i / 2 * 8 + lane % 4 * 2;
+            if (row < t.m && column < t.n) to[static_cast<Size>(row) * t.n + column] = sums[2 * i];
+            if (row < t.m && column + 1 < t.n) to[static_cast<Size>(row) * t.n + column + 1] = sums[2 * i + 1];
+        }
+    }
 #endif
 }
 

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // With a number, the synchronization of this number in the headers (the test numbers them) is left out.
-// With one of stream_k, joint, second, aside, cluster, grouped: these kernels only.
+// With one of stream_k, joint, second, aside, along, few, cluster, grouped: these kernels only.
 
 #include <algorithm>
 
@@ -71,9 +71,43 @@ inline unsigned turned(unsigned pair) {
     warp_meet();
     return word;
 }
+// 64 × 8 of a group. B along n lies without a swizzle, eight columns wide; A along m as B otherwise does.
+template <bool kTurnedA, bool kTurnedB>
+void multiply_few(float (&d)[4], Size a, Size b, int adds) {
+    float* const sums = d;
+    products[fibers::now].open.push_back([=] {
+        const Described of_a(a);
+        const unsigned row = fibers::thread() % 128 / 32 * 16 + fibers::thread() % 32 / 4, column = fibers::thread() % 4 * 2;
+        if (kTurnedB && b >> 62 != 0) std::printf("eight columns along n have no swizzle\n"), std::exit(1);
+        const auto at_a = [&](unsigned r, unsigned k) { return shared_bf16(kTurnedA ? of_a.along_n(k, r) : of_a.along_k(r, k)); };
+        const auto at_b = [&](unsigned k, unsigned n) {
+            return shared_bf16(kTurnedB ? static_cast<unsigned>(b & 0x3fff) * 16 + k / 8 * (static_cast<unsigned>(b >> 16 & 0x3fff) * 16) + k % 8 * 16 + 2 * n : Described(b).along_k(n, k));
+        };
+        for (unsigned i = 0; i < 4; ++i) {
+            if (!adds) sums[i] = 0;
+            for (unsigned k = 0; k < 16; ++k) sums[i] += at_a(row + i / 2 * 8, k) * at_b(k, column + i % 2);
+        }
+    });
+}
 inline void consumers_meet(int number) { LAB_UNLESS(number) fibers::meeting(3).meet(256); }
 }  // namespace gemm
+namespace rows {
+inline float warp_sum(float x) {
+    gemm::warp()[fibers::thread() % 32].a[0] = 0;
+    std::memcpy(gemm::warp()[fibers::thread() % 32].a, &x, 4);
+    warp_meet();
+    float sum = 0;
+    for (int i = 0; i < 32; ++i) {
+        float one;
+        std::memcpy(&one, gemm::warp()[i].a, 4);
+        sum += one;
+    }
+    warp_meet();
+    return sum;
+}
+}  // namespace rows
 }  // namespace lab
+#define memcpy std::memcpy
 #define __noinline__
 #include "fitted_on_host.cuh"
 #include "stream_k_on_host.cuh"
@@ -255,6 +289,53 @@ void beside(Sides s, unsigned blocks) {
     });
 }
 
+// … some tiles have them. The tiles in any order, each cluster's with strips first.
+template <bool kEngine>
+void with_few(Sides s, unsigned blocks) {
+    if (wrong != 0 && left_out >= 0) return;
+    const int up = kEngine ? 8 : 1, lda = parts(s.k, 8) * 8, ldb = parts(s.n, 8) * 8, ldc = parts(s.n, up) * up;
+    Array a(static_cast<Size>(s.m) * lda, 0), b(static_cast<Size>(s.k) * ldb, 0), c(static_cast<Size>(s.m - 1) * ldc + s.n, kEngine ? 0 : 1);
+    a.fill(static_cast<Size>(s.m) * lda, false), b.fill(static_cast<Size>(s.k) * ldb, false), c.fill(static_cast<Size>(s.m - 1) * ldc + s.n, true);
+    const TensorMap map_a{a.at, s.m, s.k, lda, kGroupM}, map_b{b.at, s.k, s.n, ldb, kTileK}, map_c{c.at, s.m, s.n, ldc, kGroupM};
+    const TensorMap few_a{a.at, s.m, s.k, lda, kFew}, few_b{b.at, s.k, ldb, ldb, kTileK, kFew};
+    const auto tiled = [](int side, int tile) { return side > tile && side % tile <= kFew ? side - side % tile : side; };
+    const Rest rest{a.at, b.at, c.at, s.m, s.n, s.k, lda, ldb, ldc, tiled(s.m, kTileM), tiled(s.n, Wide::kN)};
+    const Tiles t(rest.rows, rest.columns, s.k, 2 * kTileM, Wide::kN);
+    const int down = parts(rest.rows, 2 * kTileM), across = parts(rest.columns, Wide::kN);
+    std::vector<int> order, plain;
+    std::set<int> rows_done, columns_done;
+    for (int tile = t.count() - 1; tile >= 0; --tile) {  // each row and column of tiles where it comes first
+        const Place at = t.place(tile, kBand);
+        const int right = rest.columns < s.n && rows_done.insert(at.row).second, below = rest.rows < s.m && columns_done.insert(at.column).second;
+        (right + below != 0 ? order : plain).push_back(4 * tile + right + 2 * below);
+    }
+    expect(static_cast<int>(rows_done.size()) <= down && static_cast<int>(columns_done.size()) <= across, "no more rows and columns than there are");
+    order.insert(order.end(), plain.begin(), plain.end());
+    launch(std::min(blocks, 2u * t.count()), kWorkThreads, 2, [&] { along<Wide, 2, kEngine>(map_a, map_b, map_c, few_a, few_b, t, rest, order.data()); }, "along");
+    compare("along", c.at, s.m, s.n, ldc, [&](int row, int column) {
+        float sum = 0;
+        for (int k = 0; k < s.k; ++k) sum += __bfloat162float(a.at[static_cast<Size>(row) * lda + k]) * __bfloat162float(b.at[static_cast<Size>(k) * ldb + column]);
+        return sum;
+    });
+}
+
+// At most 16 rows.
+void few_rows(Sides s, int cuts) {
+    if (wrong != 0 && left_out >= 0) return;
+    Array a(static_cast<Size>(s.m) * s.k, 0), b(static_cast<Size>(s.k) * s.n, 0), c(static_cast<Size>(s.m) * s.n, 0);
+    a.fill(static_cast<Size>(s.m) * s.k, false), b.fill(static_cast<Size>(s.k) * s.n, false), c.fill(static_cast<Size>(s.m) * s.n, true);
+    const TensorMap map_a{a.at, s.m, s.k, s.k, kFewRows}, map_b{b.at, s.k, s.n, s.n, kTileK};
+    const Tiles t(s.m, s.n, s.k, kTileM, kNarrow);
+    std::vector<float> sums(static_cast<Size>(s.m) * s.n * cuts, NAN);
+    launch(2, 2 * kGroupThreads, 1, [&] { split_few(map_a, map_b, t, sums.data(), cuts); }, "split_few");
+    launch(over(s.m * s.n, 4 * kAddThreads), kAddThreads, 1, [&] { add_parts(sums.data(), c.at, s.m, s.n, s.n, cuts); }, "add_parts");
+    compare("few", c.at, s.m, s.n, s.n, [&](int row, int column) {
+        float sum = 0;
+        for (int k = 0; k < s.k; ++k) sum += __bfloat162float(a.at[static_cast<Size>(row) * s.k + k]) * __bfloat162float(b.at[static_cast<Size>(k) * s.n + column]);
+        return sum;
+    });
+}
+
 void by_clusters(Sides s) {
     if (wrong != 0 && left_out >= 0) return;
     Array a(static_cast<Size>(s.m) * s.k, 0), b(static_cast<Size>(s.k) * s.n, 0), c(static_cast<Size>(s.m) * s.n, 0);
@@ -347,6 +428,11 @@ int main(int count, char** words) {
         beside<true>({257, 264, 136}, 2), beside<true>({392, 264, 40}, 4), beside<true>({129, 328, 72}, 2);
         beside<false>({261, 257, 75}, 2), beside<true>({40, 264, 24}, 2), beside<true>({1, 8, 8}, 2);
     }
+    if (asked("along")) {
+        with_few<true>({257, 264, 136}, 2), with_few<true>({520, 264, 328}, 4), with_few<true>({129, 328, 72}, 2);
+        with_few<false>({261, 257, 75}, 2), with_few<true>({392, 520, 40}, 2), with_few<false>({257, 321, 40}, 2), with_few<true>({300, 264, 40}, 2), with_few<true>({40, 264, 24}, 2), with_few<true>({1, 8, 8}, 2);
+    }
+    if (asked("few")) few_rows({16, 136, 2056}, 2), few_rows({1, 8, 64}, 1), few_rows({9, 264, 1000}, 3);
     if (asked("cluster")) by_clusters({130, 264, 840}), by_clusters({16, 8, 1000});
     if (asked("grouped")) {
         all_grouped({0, 1, 130, 0, 65}, 264, 136);

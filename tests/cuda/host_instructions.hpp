@@ -173,22 +173,24 @@ void multiply_add(float* d, const unsigned (&a)[4], unsigned b0, unsigned b1) {
 
 struct TensorMap {
     Bf16* matrix;
-    int rows, columns, ld, box_rows;
+    int rows, columns, ld, box_rows, box_columns = 64;  // those of 64 columns are swizzled
 };
 static unsigned char* aligned(unsigned char* start) { return start + (1024 - rows::shared_address(start) % 1024) % 1024; }
 static void prefetch_map(const TensorMap&) {}
 template <int kBlocks>
 void fetch_box(void* to, const TensorMap& map, int column, int row, rows::Barrier* barrier) {
+    if (column % 8 != 0) std::printf("a box does not start on 16 bytes\n"), std::exit(1);
     const unsigned start = rows::shared_address(to);
     for (int block = kBlocks == 1 ? fibers::rank() : 0; block < (kBlocks == 1 ? fibers::rank() + 1 : kBlocks); ++block) {
         for (int r = 0; r < map.box_rows; ++r) {
-            for (int c = 0; c < 64; ++c) {
+            for (int c = 0; c < map.box_columns; ++c) {
                 const bool inside = row + r < map.rows && column + c < map.columns;
                 const Bf16 x = inside ? map.matrix[static_cast<Size>(row + r) * map.ld + column + c] : Bf16{0};
-                std::memcpy(&memories[block][engine(start + 128 * r + 2 * c) - kFirst], &x, 2);
+                const unsigned place = start + 2 * (map.box_columns * r + c);
+                std::memcpy(&memories[block][(map.box_columns == 64 ? engine(place) : place) - kFirst], &x, 2);
             }
         }
-        barrier->of[block].bytes -= 128 * map.box_rows;
+        barrier->of[block].bytes -= 2 * map.box_columns * map.box_rows;
         barrier->settle(block);
     }
 }

@@ -11,10 +11,10 @@ from tests.cuda.conftest import CUDA, FLAGS, NEWEST, once
 from tests.cuda.ncu_programs import run
 from tests.cuda.on_host import compile_on_host
 
-ANY, ODD = Problem((8, 8, 8), "bfloat16"), Problem((8, 9, 8), "bfloat16")
+ANY, ODD, HIGH = (Problem(shape, "bfloat16") for shape in ((8, 8, 8), (8, 9, 8), (17, 8, 8)))
 INSTANCES = {
     *(entry(step, ANY) for step in grouped.GROUPED.steps),
-    *(entry(step, problem) for step in stream_k.STREAM_K.steps for problem in (ANY, ODD)),
+    *(entry(step, problem) for step in stream_k.STREAM_K.steps for problem in (ANY, ODD, HIGH)),
     *(f"lab::gemm::{name}" for name in ("add_parts", "pack")),
 }
 
@@ -31,27 +31,29 @@ def test_right_and_within_the_arrays_on_the_host(on_the_host: tuple[Path, list[s
 
 
 @pytest.mark.parametrize(
-    ("left_out", "part", "said"),
+    ("left_out", "which", "part", "said"),
     [
         (
-            *("wait_for(&empty[turn.slot], turn.parity ^ 1", "second"),
+            *("wait_for(&empty[turn.slot], turn.parity ^ 1", -1, "second"),
             "split: its threads wait for each other forever",
         ),
-        ("products_wait<1>(", "stream_k", r"stream_k, 130 x 264: \d+ elements are wrong"),
+        ("products_wait<1>(", -3, "stream_k", r"stream_k, 130 x 264: \d+ elements are wrong"),
+        ("products_wait<1>(", -2, "along", r"along, 520 x 264: \d+ elements are wrong"),
+        ("products_wait<1>(", -1, "few", r"few, 16 x 136: \d+ elements are wrong"),
         (
-            "await_count(counters + of, static_cast<unsigned>(cuts * warps)",
-            "joint",
+            *("await_count(counters + of, static_cast<unsigned>(cuts * warps)", -1, "joint"),
             r"joint, 260 x 264: \d+ elements are wrong",
         ),
-        ("products_wait<0>(", "grouped", r"by_expert, 196 x 264: \d+ elements are wrong"),
+        ("products_wait<0>(", -3, "grouped", r"by_expert, 196 x 264: \d+ elements are wrong"),
+        ("products_wait<0>(", -2, "along", r"along, 257 x 264: \d+ elements are wrong"),
     ],
 )
 def test_missing_synchronizations_are_found(
-    on_the_host: tuple[Path, list[str]], left_out: str, part: str, said: str
+    on_the_host: tuple[Path, list[str]], left_out: str, which: int, part: str, said: str
 ) -> None:
-    """The last of each name: those before it are of ``bf16.cuh``."""
+    """Which of each name, counted from the last: the first ones are of ``bf16.cuh``."""
     program, found = on_the_host
-    number = max(i for i, one in enumerate(found) if one == left_out)
+    number = [i for i, one in enumerate(found) if one == left_out][which]
     done = run([program, number, part], timeout=600)
     assert done.returncode == 1 and re.match(said, done.stdout), done.stdout + done.stderr[:2000]
 
@@ -73,7 +75,7 @@ def test_compiles_without_warnings_spills_or_waiting(nvcc: Path, compiled: Path)
     own = {
         name: numbers
         for name, *numbers in found
-        if re.search(r"grouped|stream_k|split|joint|aside|add_parts|pack", name)
+        if re.search(r"grouped|stream_k|split|joint|aside|along|add_parts|pack", name)
     }
     assert len(own) == len(INSTANCES), sorted(own)
     assert {tuple(numbers) for numbers in own.values()} == {("0", "0")}, own

@@ -33,6 +33,9 @@ def test_plans_counted_by_hand() -> None:
     assert stream_k.plan("aside", (4105, 4105, 64), 132).fields[:2] == (4105, 4105)  # nine are no longer few
     assert stream_k.plan("aside", (130, 8, 64), 132).fields[:2] == (128, 8)
     assert stream_k.plan("aside", (4, 260, 64), 132).fields[:2] == (4, 256)
+    low = stream_k.plan("low", (16, 4096, 14336), 132)
+    assert (low.count, low.cuts, low.ring[1]) == (32, 4, 12 * (16 + 128) * 128 + 1024)
+    assert not stream_k.plan("low", (17, 4096, 14336), 132).low
     thin_one = stream_k.plan("stream_k", (16, 4096, 14336), 132)
     assert (thin_one.count, thin_one.full, thin_one.whole, thin_one.clusters) == (16, 0, 0, 132)
     assert stream_k.plan("split", (16, 4096, 14336), 132).cuts == 8
@@ -59,6 +62,39 @@ def test_plans_need_no_more_than_the_gpu_has(name: str) -> None:
         assert plan.ring[1] + 256 <= H200.shared_bytes
         assert plan.whole <= plan.count and (plan.way.cut in ("none", "joint") or plan.whole <= plan.full)
         assert 0 < plan.share <= 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "places", "least", "most"),
+    [
+        ((4097, 4104, 4088), 132, 3.56, 4.0),  # 8 of 66 have three tiles, and two of them with strips
+        ((4096, 4104, 4088), 132, 3.56, 4.0),
+        ((4096, 4096, 4096), 132, 3.0, 4.0),  # no strips
+        ((8200, 8200, 64), 132, 15.28, 16.0),  # 34 of 66 have fifteen; 32 of them one with strips
+        ((385, 8200, 64), 132, 1.0, 1.28),
+        ((2056, 776, 64), 10, 5.12, 5.28),  # 24 tiles, 8 of them with strips, 5 clusters
+        ((129, 264, 64), 132, 1.28, 1.28),
+        ((4240, 300, 64), 132, 1.0, 1.0),  # neither side has a few
+        ((1, 8, 8), 132, 1.0, 1.0),
+    ],
+)
+def test_strips_go_to_who_has_the_least_to_do(
+    shape: tuple[int, int, int], places: int, least: float, most: float
+) -> None:
+    plan = stream_k.plan("along", shape, places)
+    right, below = shape[1] > plan.n, shape[0] > plan.m
+    order = plan.order(right, below)
+    assert sorted(entry // 4 for entry in order) == list(range(plan.count))
+    at = [(*plan.place(entry // 4), entry % 4) for entry in order]
+    assert len({one[:2] for one in at}) == plan.count
+    rows, columns = -(-plan.m // plan.tall), -(-plan.n // stream_k.WIDE)
+    assert sorted(row for row, _, sides in at if sides & 1) == list(range(rows)) * right
+    assert sorted(column for _, column, sides in at if sides & 2) == list(range(columns)) * below
+    each = [order[one :: plan.clusters] for one in range(plan.clusters)]
+    for mine in each:  # those with strips first: by its first one a cluster knows
+        assert [entry % 4 > 0 for entry in mine] == sorted((entry % 4 > 0 for entry in mine), reverse=True)
+    loads = [len(mine) + stream_k.STRIPS * sum(entry % 4 > 0 for entry in mine) for mine in each]
+    assert (min(loads), max(loads)) == pytest.approx((least, most))
 
 
 def test_loads_of_experts() -> None:

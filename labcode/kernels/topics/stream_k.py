@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from math import ceil
 
 import numpy as np
@@ -38,6 +39,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "both": 0.98,
         "joint": 0.97,
         "aside": 0.98,
+        "along": 0.98,
     },
     "odd": {
         "whole": 0.60,
@@ -49,6 +51,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "both": 0.95,
         "joint": 0.6,
         "aside": 0.96,
+        "along": 0.965,
     },
     "unaligned": {
         "whole": 3.0,
@@ -60,6 +63,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "both": 4.0,
         "joint": 4.0,
         "aside": 4.5,
+        "along": 4.5,
     },
     "tail": {
         "whole": 0.70,
@@ -71,6 +75,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "both": 1.1,
         "joint": 1.0,
         "aside": 0.7,
+        "along": 0.6,
     },
     "thin_16": {
         "whole": 0.15,
@@ -83,6 +88,8 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "joint": 0.95,
         "early": 0.95,
         "aside": 0.4,
+        "along": 0.35,
+        "low": 0.95,
     },
     "thin_64": {
         "whole": 0.15,
@@ -95,6 +102,8 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "joint": 0.95,
         "early": 0.95,
         "aside": 0.4,
+        "along": 0.37,
+        "low": 0.95,
     },
     "thin_128": {
         "whole": 0.15,
@@ -107,6 +116,8 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "joint": 0.95,
         "early": 0.95,
         "aside": 0.3,
+        "along": 0.28,
+        "low": 0.95,
     },
 }
 
@@ -117,15 +128,17 @@ _OF = {
     **numbers(HEADER),
 }
 DEPTH, TALL, HALF = _OF["kBox"], _OF["kTileM"], _OF["kGroupM"]
-WIDE, NARROW, FEW = 256, _OF["kNarrow"], _OF["kFew"]
+WIDE, NARROW, FEW, FEW_ROWS = 256, _OF["kNarrow"], _OF["kFew"], _OF["kFewRows"]
 FULL, THIN, LITTLE = _OF["kCostFull"], _OF["kCostThin"], _OF["kCostLittle"]
-WORK_THREADS = 3 * _OF["kGroupThreads"]
+WORK_THREADS, FEW_ROWS_THREADS = 3 * _OF["kGroupThreads"], 2 * _OF["kGroupThreads"]
 PACK_THREADS, ADD_THREADS = _OF["kPackThreads"], _OF["kAddThreads"]
 PITCH = 64  # elements: packed rows start where lines of memory do
 MOST_CUTS = 8
 HANDING = 12  # stages: about what it takes to write a tile of sums, to wait for the others' and to add up
 CLUSTERS = (1, 2, 4, 8)
-STRIP, ASIDE_REGISTERS = _OF["kStrip"], _OF["kAsideRegisters"]
+STRIPS = 0.28  # of a tile's time: what both strips add to it, by the bytes that wgmma reads
+FEW_STAGES = _OF["kFewStages"]
+STRIP, ASIDE_REGISTERS, BAND = _OF["kStrip"], _OF["kAsideRegisters"], _OF["kBand"]
 MULTIPROCESSORS = 132  # of an H100 and an H200: for how many parts a tile has is compiled into a kernel
 WARPS = 2 * _OF["kGroupThreads"] // 32  # that multiply
 
@@ -141,7 +154,8 @@ class Way:
     blocks: int = 1  # of a cluster, above each other
     wide: int = WIDE  # columns of a tile
     early: bool = False  # the second kernel's blocks start as the first's end
-    aside: bool = False  # a few rows and columns are in no tile
+    low: bool = False  # at most 16 rows are fetched as 16, not as 64
+    few: str = ""  # the kernel for a few rows and columns that are in no tile
 
 
 WAYS: Mapping[str, Way] = {
@@ -154,7 +168,9 @@ WAYS: Mapping[str, Way] = {
     "both": Way("rest", blocks=2),
     "joint": Way("joint"),
     "early": Way("parts", wide=NARROW, early=True),
-    "aside": Way("none", blocks=2, aside=True),
+    "aside": Way("none", blocks=2, few="aside"),
+    "along": Way("none", blocks=2, few="along"),
+    "low": Way("parts", wide=NARROW, early=True, low=True),
 }
 
 
@@ -174,11 +190,18 @@ class Plan:
     @property
     def ring(self) -> tuple[str, int]:
         """The ring of tiles as the header calls it, and its bytes: as many stages as there is room for."""
+        if self.low:
+            return "", FEW_STAGES * (FEW_ROWS + self.way.wide) * DEPTH * 2 + 1024
         if self.way.wide < WIDE:
             name, stages, boxes = f"Ring<{self.way.wide}, 6, 0>", 6, 0
         else:
             name, stages, boxes = ("Deep", 4, 0) if self.way.cut in ("parts", "cluster") else ("Wide", 4, 2)
         return name, stages * (TALL + self.way.wide) * DEPTH * 2 + 2 * boxes * HALF * 128 + 1024
+
+    @property
+    def low(self) -> bool:
+        """Whether A is fetched in boxes of 16 rows."""
+        return self.way.low and self.m <= FEW_ROWS
 
     @property
     def tall(self) -> int:
@@ -296,6 +319,48 @@ class Plan:
             most["joint"] = max(self.whole, (self.count - self.whole) * self.cuts)
         return min(self.places, most.get(self.way.cut, self.places))
 
+    def order(self, right: bool, below: bool) -> list[int]:
+        """For `along`: four times a tile, 1 more for the columns beside its row, 2 more for the rows below.
+
+        In turns of the clusters: tiles with strips go to whoever has the least to do so far.
+        """
+        down, across = ceil(self.m / self.tall), ceil(self.n / self.way.wide)
+        number = {self.place(tile): tile for tile in range(self.count)}
+        strips = [
+            number[i % down, i % across] * 4 + (right and i < down) + 2 * (below and i < across)
+            for i in range(max(down * right, across * below))
+        ]
+        turns = [len(range(one, self.count, self.clusters)) for one in range(self.clusters)]
+        load = [(float(tiles), one) for one, tiles in enumerate(turns)]
+        heapify(load)
+        dealt: list[list[int]] = [[] for _ in load]
+        for entry in strips:
+            cost, one = load[0]
+            dealt[one].append(entry)
+            heappop(load)
+            if len(dealt[one]) < turns[one]:
+                heappush(load, (cost + STRIPS, one))
+        kept = {entry // 4 for entry in strips}
+        others = iter([4 * tile for tile in range(self.count) if tile not in kept])
+        return [
+            dealt[i % self.clusters][i // self.clusters]
+            if i // self.clusters < len(dealt[i % self.clusters])
+            else next(others)
+            for i in range(self.count)
+        ]
+
+    def place(self, tile: int) -> tuple[int, int]:
+        """Row and column of a tile, as ``Tiles::place``."""
+        below = self.across if self.m % self.tall else 0
+        if tile >= self.full + below:
+            return tile - self.full - below, self.across
+        if tile >= self.full:
+            return self.down, tile - self.full
+        band = 2 * BAND // self.way.blocks
+        first = tile // (band * self.across) * band
+        within, tall = tile % (band * self.across), min(band, self.down - first)
+        return first + within % tall, within // tall
+
     @property
     def share(self) -> float:
         """The work of all blocks over that of as many as the busiest one: 1 when nobody waits for anybody."""
@@ -314,7 +379,7 @@ def plan(name: str, shape: tuple[int, ...], sm_count: int) -> Plan:
     """How a step deals the tiles of (m, n, k); of what has tiles."""
     m, n, k = shape
     way = WAYS[name]
-    if way.aside:
+    if way.few:
         m, n = (
             side - side % tile * (side > tile and side % tile <= FEW) for side, tile in ((m, TALL), (n, WIDE))
         )
@@ -326,6 +391,8 @@ def _entry(name: str) -> Callable[[Problem], str]:
 
     def entry(problem: Problem) -> str:
         ring = f"{NAMESPACE}::{plan(name, problem.shape, MULTIPROCESSORS).ring[0]}"
+        if plan(name, problem.shape, MULTIPROCESSORS).low:
+            return f"{NAMESPACE}::split_few"
         if way.cut == "parts":
             return f"{NAMESPACE}::split<{ring}>"
         if way.cut == "cluster":
@@ -333,7 +400,7 @@ def _entry(name: str) -> Callable[[Problem], str]:
         engine = "true" if problem.shape[1] % 8 == 0 else "false"
         if way.cut == "joint":
             return f"{NAMESPACE}::joint<{ring}, {engine}>"
-        return f"{NAMESPACE}::{'aside' if way.aside else 'stream_k'}<{ring}, {way.blocks}, {engine}>"
+        return f"{NAMESPACE}::{way.few or 'stream_k'}<{ring}, {way.blocks}, {engine}>"
 
     return entry
 
@@ -342,7 +409,9 @@ def _launch(name: str) -> Callable[[Problem, Gpu], Launch]:
     def launch(problem: Problem, gpu: Gpu) -> Launch:
         found = plan(name, problem.shape, gpu.sm_count)
         blocks = found.cuts if found.way.cut == "cluster" else found.way.blocks
-        return Launch(found.clusters * blocks, WORK_THREADS, found.ring[1], blocks)
+        return Launch(
+            found.clusters * blocks, FEW_ROWS_THREADS if found.low else WORK_THREADS, found.ring[1], blocks
+        )
 
     return launch
 
@@ -415,6 +484,16 @@ STREAM_K = Kernel(
             "aside",
             "Pairs of whole tiles; up to eight rows or columns more get no tile. Three warps of each block, "
             "which had nothing to do, multiply them meanwhile, by mma.sync and without shared memory.",
+        ),
+        _step(
+            "along",
+            "Some of the tiles multiply those rows and columns, too, out of their own stages: one more small "
+            "wgmma each. They are dealt to blocks that have a tile less than the others.",
+        ),
+        _step(
+            "low",
+            "`early`, and at most 16 rows of A come in boxes of 16: rows outside cost the copy engine as "
+            "much as those that are there. The ring has twelve stages instead of six.",
         ),
     ),
     inputs=lambda problem: (

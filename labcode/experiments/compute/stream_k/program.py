@@ -67,7 +67,7 @@ def call_of(torch: Any, name: str, given: Operands, gpu: Gpu) -> products.Call:
     plan = topic.plan(name, problem.shape, gpu.sm_count)
     a, b, packing = _packed(torch, given)
     sizes, fields = step.launch(problem, gpu), (ctypes.c_int * len(plan.fields))(*plan.fields)
-    maps = [mapped.boxes(a, topic.HALF), mapped.boxes(b, topic.DEPTH)]
+    maps = [mapped.boxes(a, topic.FEW_ROWS if plan.low else topic.HALF), mapped.boxes(b, topic.DEPTH)]
     if plan.way.cut == "parts":
         sums = torch.empty((plan.cuts, m, n), dtype=torch.float32, device=a.device)
         arguments = [*maps, fields, mapped.pointer(sums), ctypes.c_int(plan.cuts)]
@@ -87,15 +87,17 @@ def call_of(torch: Any, name: str, given: Operands, gpu: Gpu) -> products.Call:
             if plan.way.early
             else mapped.bind(topic.HEADER, f"{topic.NAMESPACE}::add_parts", threads, second, (sums, given.c)),
         ]
-    elif plan.way.aside:
+    elif plan.way.few:
         map_c = mapped.boxes(given.c, topic.HALF) if n % 8 == 0 else (ctypes.c_uint64 * 16)()
         sides = (m, n, k, a.stride(0), b.stride(0), n, plan.m, plan.n)
         rest = _Rest(*(x.data_ptr() for x in (a, b, given.c)), *sides)
-        calls = [
-            mapped.bind(
-                topic.HEADER, entry(step, problem), sizes, [*maps, map_c, fields, rest], (a, b, given.c)
-            )
-        ]
+        arguments, kept = [*maps, map_c, fields, rest], [a, b, given.c]
+        if plan.way.few == "along":
+            order = torch.tensor(plan.order(n > plan.n, m > plan.m), dtype=torch.int32, device=a.device)
+            arguments = [*maps, map_c, mapped.boxes(a, topic.FEW), _few_columns(b)]
+            arguments += [fields, rest, mapped.pointer(order)]
+            kept.append(order)
+        calls = [mapped.bind(topic.HEADER, entry(step, problem), sizes, arguments, kept)]
     elif plan.way.cut == "cluster":
         arguments = [*maps, fields, mapped.pointer(given.c), ctypes.c_int(n)]
         calls = [mapped.bind(topic.HEADER, entry(step, problem), sizes, arguments, (a, b, given.c))]
@@ -118,6 +120,25 @@ def call_of(torch: Any, name: str, given: Operands, gpu: Gpu) -> products.Call:
             one()
 
     return call
+
+
+def _few_columns(matrix: Any) -> ctypes.Array[Any]:
+    """The map of a matrix of 2-byte elements in boxes of 64 rows of eight, without a swizzle."""
+    make = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled
+    storage = (ctypes.c_uint64 * 24)()
+    made = (ctypes.c_uint64 * 16).from_buffer(storage, -ctypes.addressof(storage) % 64)
+    rows, columns = matrix.shape
+    sides, pitch = (ctypes.c_uint64 * 2)(columns, rows), (ctypes.c_uint64 * 1)(2 * columns)
+    box, steps = (ctypes.c_uint32 * 2)(topic.FEW, topic.DEPTH), (ctypes.c_uint32 * 2)(1, 1)
+    start, rank = ctypes.c_void_p(matrix.data_ptr()), ctypes.c_uint32(2)
+    code = make(
+        ctypes.byref(made), 9, rank, start, sides, pitch, box, steps, 0, 0, 3, 0
+    )  # bf16, L2: 256 bytes
+    if code != 0:
+        raise LabError(
+            f"no tensor map of sides {columns}, {rows} in boxes of eight columns (CUDA error {code})"
+        )
+    return made
 
 
 def check(name: str, given: Operands) -> None:
