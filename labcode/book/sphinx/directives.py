@@ -77,7 +77,7 @@ def exercises_table(exercises: Sequence[Exercise], pages: Collection[str], page:
         )
         needs = in_words(exercise.needs) if exercise.needs else "–"
         facts = KINDS[exercise.kind], "★" * exercise.stars, str(exercise.minutes), needs
-        rows.append([[nodes.literal(text=exercise.short)], title])
+        rows.append([[nodes.literal(text=exercise.short, classes=["lab-exercise-name"])], title])
         rows[-1] += [[nodes.Text(fact)] for fact in facts]
     header = ("Exercise", "Title", "Kind", "Stars", "Minutes", "Some parts need")
     return plain_table(header, (2, 5, 2, 2, 1, 3), rows)
