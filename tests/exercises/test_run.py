@@ -479,7 +479,7 @@ def test_of_predictions_the_first_counts(desk: Desk) -> None:
     assert desk("compute-ex61a") == 0 and "still empty: vectorized_us, strided" in desk.text
     file.write_text("vectorized_us = [80, 90]\nstrided = [20, 30]\n")
     assert desk("compute-ex61a") == 1
-    assert "vectorized_us: [80, 90] is not right: that is reading alone" in desk.text
+    assert "perhaps: that is reading alone" in desk.text
     first = progress.load(desk.home)[0][exercise.part_id(found)].score
     assert first is not None and 0 < first < 0.5
     file.write_text("vectorized_us = [180, 190]\nstrided = [20, 30]\n")
