@@ -353,3 +353,11 @@ def test_a_table_whose_name_is_no_text_is_said_in_a_line(tmp_path: Path) -> None
         db.commit()
     for command in ("scrub", "stats"):
         assert "damaged" in one_line(labcode(command, export))
+
+
+def test_an_export_that_is_emptied_while_it_is_read_is_told_as_damaged(tmp_path: Path) -> None:
+    export = exports.make_export(tmp_path / "run.sqlite", kernels=[exports.kernel(100, 108)])
+    with reports.open_timeline(export, "stats") as report:
+        os.truncate(export, 0)
+        with pytest.raises(InputError, match=r"damaged|cannot be read|cut off"):
+            report.kernels()
