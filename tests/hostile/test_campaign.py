@@ -10,7 +10,17 @@ from tests.hostile.campaign import FOUND, PAIRS, Pair
 from tests.hostile.judge import Asked, run
 
 SAMPLE = 8  # cases of a pair, a third of those where each starts a process
-DEAR = ("ncu:", "tools:", "ranks:", "sets:list", "outputs:full", "nsys:page", "kineto:page", "perfetto:")
+DEAR = (
+    "ncu:",
+    "tools:",
+    "ranks:",
+    "sets:list",
+    "outputs:full",
+    "nsys:page",
+    "kineto:page",
+    "perfetto:",
+    "odd:",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import lzma
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,16 +20,22 @@ from labcode.analysis.ledger.ledger import MOST_GPUS
 from labcode.analysis.lm import parts as lm_parts
 from labcode.analysis.ranks import heatmap
 from labcode.analysis.ranks import run as runs
+from labcode.analysis.ranks.lane import lanes_of
 from labcode.analysis.ranks.run import open_run
 from labcode.analysis.stats.table import Table, Texts
 from labcode.analysis.stats.writer import write
 from labcode.analysis.timeline import critical_path
+from labcode.capture import archive
 from labcode.capture.scan import json_texts
-from labcode.errors import InputError
+from labcode.errors import InputError, LabError
+from labcode.grading import predictions
+from labcode.grading.sheet import Sheet
 from labcode.hardware import management
 from labcode.reports.kineto import text as trace_text
 from labcode.reports.nsys import source
+from labcode.show.terminal import console
 from labcode.show.text import one_line as one_line_of
+from tests.hostile import sizes
 from tests.support import exports, histories, ranks
 from tests.support import ncu as golden
 from tests.support.command import labcode, one_line
@@ -293,3 +300,64 @@ def test_csv_without_rows_has_its_header(tmp_path: Path) -> None:
     export = exports.make_export(tmp_path / "run.sqlite", kernels=kernels)
     said = labcode("stats", "-r", "cuda_gpu_kern_sum", "-f", "csv", "--window", "5ms..6ms", export)
     assert said.stdout.startswith("Time (%),Total Time (ns),Instances,") and said.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize("columns", ["100000000", "80"])
+def test_no_terminal_is_wider_than_tables_are_drawn_for(
+    columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert console().width == min(int(columns), 1_000)
+
+
+def test_an_archive_of_folders_without_end_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "_MOST_MEMBERS", 20)
+    with pytest.raises(InputError, match="more than 20 files and folders"):
+        archive.add([sizes.members(tmp_path, 1_000)])
+
+
+@pytest.mark.parametrize("value", ["1" * 5_000, "0x" + "f" * 5_000, "[1, 99999999999999999999]", "[" * 9_000])
+def test_a_sheet_of_what_is_hardly_toml_fails_and_says_so(value: str) -> None:
+    sheet = Sheet("QUESTIONS = ()\nanswers = None", Path("a.py"))
+    _, _, wrong = sheet.read(f"a = {value}")
+    assert len(wrong) == 1 and wrong[0].startswith("not a TOML file: ")
+
+
+def test_predictions_of_endless_numbers_or_of_a_pipe_are_refused(tmp_path: Path) -> None:
+    one = {"id": "p", "page": "p", "title": "t", "question": "q", "predicted": 10**400, "sure_percent": 50}
+    one |= {"at": "", "measured": 2.0, "unit": "ms", "machine": "", "right": False}
+    one |= {"predicted_by_measured": None, "score": None}
+    told = tmp_path / "p.json"
+    told.write_text(json.dumps({"kind": predictions.KIND, "schema": 1, "predictions": [one]}))
+    with pytest.raises(LabError, match="predicted should be"):
+        predictions.read(told)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="a pipe, not a file"):
+        predictions.read(tmp_path / "pipe")
+
+
+def test_a_rank_whose_name_is_no_text_is_told_as_text(tmp_path: Path) -> None:
+    ranks.rank(tmp_path, 0).rename(tmp_path / os.fsdecode(b"run.rank0\xff.sqlite"))
+    (lane,) = lanes_of(next(tmp_path.iterdir()))
+    assert lane.file == r"run.rank0\xff.sqlite"
+
+
+def test_a_table_whose_name_is_no_text_is_said_in_a_line(tmp_path: Path) -> None:
+    export = exports.make_export(tmp_path / "run.sqlite", kernels=[exports.kernel(100, 108)])
+    with closing(sqlite3.connect(export)) as db:
+        db.execute("PRAGMA writable_schema = ON")
+        odd = "UPDATE sqlite_master SET name = CAST(x'ff41' AS TEXT) WHERE name = 'StringIds'"
+        assert db.execute(odd).rowcount == 1
+        db.commit()
+    for command in ("scrub", "stats"):
+        assert "damaged" in one_line(labcode(command, export))
+
+
+def test_an_export_that_is_emptied_while_it_is_read_is_told_as_damaged(tmp_path: Path) -> None:
+    export = exports.make_export(tmp_path / "run.sqlite", kernels=[exports.kernel(100, 108)])
+    with reports.open_timeline(export, "stats") as report:
+        os.truncate(export, 0)
+        with pytest.raises(InputError, match=r"damaged|cannot be read|cut off"):
+            report.kernels()

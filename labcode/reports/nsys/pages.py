@@ -83,6 +83,8 @@ class PageFile:
     def __init__(self, path: Path) -> None:
         self._handle = path.open("rb", buffering=0)
         head = self._handle.read(100)
+        if len(head) < 100:  # it was whole when it was opened
+            raise DamagedPagesError("cut off while it was read")
         size = int.from_bytes(head[16:18], "big")
         self.page_size = 65536 if size == 1 else size
         self.usable = self.page_size - head[20]

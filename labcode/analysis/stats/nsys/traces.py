@@ -4,6 +4,7 @@ import numpy as np
 
 from labcode.analysis.stats.nsys.tables import COPY_LABELS, MEMORY_LABELS, MEMSET_LABEL, bare_name
 from labcode.analysis.stats.table import Table, Texts, Values
+from labcode.errors import InputError
 from labcode.reports.columns import Column, Floats, Ints, unique
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.schema import pid_of, tid_of
@@ -123,8 +124,9 @@ def _device_names(source: Source, device: Ints) -> Texts:
     """'NVIDIA H200 (0)'."""
     table = source.ints(schema.GPU, ("id",))
     codes, names = source.texts(schema.GPU, "name")
-    known = {
-        number: names[code] for number, code in zip(table["id"].values.tolist(), codes.tolist(), strict=True)
-    }
+    ids = table["id"].values.tolist()
+    if len(ids) != len(codes):
+        raise InputError(f"{source.path}: changed while it was read; read a copy of it")
+    known = {number: names[code] for number, code in zip(ids, codes.tolist(), strict=True)}
     numbers, place = unique(device)
     return Texts(place, [f"{known.get(number, '')} ({number})" for number in numbers.tolist()])
