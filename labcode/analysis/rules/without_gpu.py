@@ -42,9 +42,9 @@ def host_sentences(report: KinetoReport) -> Iterator[str]:
         yield from _short(report)
     for rank in list(report.ranks)[:RANKS]:
         mine = table[table["rank"] == rank].drop(columns="rank") if several else table
-        told = mine[mine["share"] >= SHARE]
-        model = told["calls"].str.fullmatch(MODEL).to_numpy(bool)
-        top = pd.concat([told[~model], told[model]]).head(LINES)
+        much = mine[mine["share"] >= SHARE]
+        model = much["calls"].str.fullmatch(MODEL).to_numpy(bool)
+        top = pd.concat([much[~model], much[model]]).head(LINES)
         parts = [
             f"{share:.0%} in {calls}, {'of' if calls == OWN else 'called by'} {where}"
             for where, calls, _, share in top.itertuples(index=False, name=None)
