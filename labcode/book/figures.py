@@ -175,7 +175,7 @@ def _boxes_of_words(drawn: Figure) -> list[Bbox]:
 def _places_to_cut(drawn: Figure) -> list[float]:
     """Where a figure may be cut into strips that a phone shows: inches from its top, where no word is cut."""
     height = drawn.get_figheight()
-    boxes = _boxes_of_words(drawn)
+    boxes = _boxes_of_words(drawn) if height > _TALLEST_IN else []
     taken = [(height - box.y1 / drawn.dpi - 0.03, height - box.y0 / drawn.dpi + 0.03) for box in boxes]
     cuts = [0.0]
     while height - cuts[-1] > _TALLEST_IN:

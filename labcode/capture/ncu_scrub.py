@@ -74,7 +74,7 @@ def scrub_report(src: Path, dst: Path, also: Names = ()) -> None:
         check_frame(ncu_wire.FileBytes(handle), src)
         handle.seek(0)
         data = handle.read()
-    names = (*also, *privacy.machine_names(), *privacy.stated_names(scan.ncu_texts(data)))
+    names = (*also, *privacy.machine_names(), *privacy.stated_names(scan.ncu_texts(data), src))
     clean = scrub_bytes(data, names)
     check_frame(clean, src)
     scan.refuse_private(scan.ncu_texts(clean), names, f"{src}: {LEFT}", InputError)

@@ -18,9 +18,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from labcode.errors import InputError
+
 Names = tuple[str, ...]
 Neutral = Callable[[re.Match[str]], str | None]  # a match in neutral words; None: harmless
 ADDRESS, DEVICE, REMOVED, NAME = "[address]", "[device]", "[removed]", "[name]"
+MOST_NAMES = 500  # SQLite takes conditions of up to 1,000 parts
 FIRST_PID = 100_000  # of neutral numbers of processes: far from those of GPUs, which traces have as processes
 _LONGEST_PATH = 4096
 _CHUNK = 1 << 16
@@ -375,9 +378,13 @@ def find(texts: Iterable[str], names: Names = (), *, rules: tuple[Rule, ...] = (
     ``names`` are words to look for as well, such as those of `machine_names` and `stated_names`.
     """
     found: dict[str, dict[str, None]] = {}
+    asked = rules or _rules(names)
+    marks = re.compile("|".join(rule.marks.pattern for rule in asked if rule.marks.pattern))
     for chunk in _chunks(texts):
         block = "\n".join(chunk)
-        for rule in rules or _rules(names):
+        if not marks.search(block) and not _may_name(block, names):
+            continue
+        for rule in asked:
             if not rule.marks.search(block):
                 continue
             marked = "\n".join(filter(rule.marks.search, chunk)) if rule.marks.pattern else block
@@ -389,6 +396,14 @@ def find(texts: Iterable[str], names: Names = (), *, rules: tuple[Rule, ...] = (
         + (f", and {len(which) - 8} more)" if rules and len(which) > 8 else ")")
         for what, which in found.items()
     ]
+
+
+def _may_name(text: str, names: Names) -> bool:
+    """Whether one of ``names`` may be in a text: letters other than ASCII's have more than two cases."""
+    if not all(one.isascii() for one in (text, *names)):
+        return True
+    lower = text.replace("\0", "").lower()
+    return any(name.lower() in lower for name in names)
 
 
 def review(texts: Iterable[str]) -> list[str]:
@@ -412,10 +427,20 @@ def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
     yield held
 
 
-def stated_names(texts: Iterable[str]) -> Names:
-    """The names of hosts and users that texts state, as in ``USER=``, ``"host_name":``, ``/home/…``."""
+def stated_names(texts: Iterable[str], where: object) -> Names:
+    """The names of hosts and users that texts state, as in ``USER=``, ``"host_name":``, ``/home/…``.
+
+    Raises `InputError` (``WHERE: states …``) for more than `MOST_NAMES`: all texts are asked for each.
+    """
     blocks = ("\n".join(chunk).replace("\0", "") for chunk in _chunks(texts))
-    return _telling(m["name"] for block in filter(_STATING.search, blocks) for m in _STATED.finditer(block))
+    stating = filter(_STATING.search, blocks)
+    names = _telling(m["name"] for block in stating for m in _STATED.finditer(block))
+    if len(names) > MOST_NAMES:
+        raise InputError(
+            f"{where}: states {len(names):,} names of hosts and users, more than {MOST_NAMES}, so it is not "
+            "what one run wrote; record the run again"
+        )
+    return names
 
 
 def machine_names() -> Names:

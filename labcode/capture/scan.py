@@ -133,7 +133,7 @@ def sqlite_texts(path: Path, marked: Mapping[str, Sequence[str]] | None = None) 
             for column in columns_of_texts(db, table) if marked is None else marked[table]:
                 which = "" if table == "StringIds" else "DISTINCT"  # whose texts are distinct
                 of = quoted(column)
-                values = f'SELECT {which} {of} FROM "{table}" WHERE typeof({of}) = '
+                values = f"SELECT {which} {of} FROM {quoted(table)} WHERE typeof({of}) = "
                 these = "'text'" if marked is None else f"'text' AND NOT ({privacy.harmless_in_sql(of)})"
                 try:
                     db.text_factory = str
@@ -145,7 +145,9 @@ def sqlite_texts(path: Path, marked: Mapping[str, Sequence[str]] | None = None) 
                 for (value,) in db.execute(f"{values}'blob'"):
                     yield from privacy.texts_of_bytes(value)
             if {"name", "value"} <= set(columns(db, table)):
-                yield from (f'"{n}": "{v}"' for n, v in db.execute(f'SELECT name, value FROM "{table}"'))
+                yield from (
+                    f'"{n}": "{v}"' for n, v in db.execute(f"SELECT name, value FROM {quoted(table)}")
+                )
         (pages,), (size,) = (db.execute(f"PRAGMA {fact}").fetchone() for fact in ("page_count", "page_size"))
         deleted = db.execute("PRAGMA freelist_count").fetchone()[0]
     with path.open("rb") as handle:
@@ -162,9 +164,9 @@ def columns_of_texts(db: sqlite3.Connection, table: str) -> list[str]:
     have = columns(db, table)
     texts = [f"+{quoted(column)} >= '' COLLATE BINARY" for column in have]  # all numbers come before these
     whens = " ".join(f"WHEN {one} THEN 1" for one in texts)  # most tables hold none, as one reading tells
-    if not db.execute(f'SELECT 1 FROM "{table}" WHERE CASE {whens} END LIMIT 1').fetchone():
+    if not db.execute(f"SELECT 1 FROM {quoted(table)} WHERE CASE {whens} END LIMIT 1").fetchone():
         return []
-    held = db.execute(f'SELECT {", ".join(f"max({one})" for one in texts)} FROM "{table}"').fetchone()
+    held = db.execute(f"SELECT {', '.join(f'max({one})' for one in texts)} FROM {quoted(table)}").fetchone()
     return [column for column, any_ in zip(have, held, strict=True) if any_]
 
 

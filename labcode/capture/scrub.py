@@ -74,7 +74,7 @@ def scrub_export(src: Path, dst: Path, also: Names = ()) -> ScrubReport:
         declared = dict(source.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
         pids = _captured_pids(source, kept)
         held = {name: scan.columns_of_texts(source, name) for name in names}
-        stated = privacy.stated_names(scan.sqlite_texts(src, held))
+        stated = privacy.stated_names(scan.sqlite_texts(src, held), src)
         words = (*also, *privacy.machine_names(), *stated)
         _define(target, pids, root, words)
         numbers = _number(target, kept)

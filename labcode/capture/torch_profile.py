@@ -267,7 +267,7 @@ def file_recordings(work: Path, folder: Path, root: Path, what: str) -> list[str
         for path in sorted(work.glob(f"*{suffix}")):
             target = folder / (path.name + packing)
             raw, content = _recording(path, what)
-            words = (*privacy.machine_names(), *privacy.stated_names(scan.json_texts(raw)))
+            words = (*privacy.machine_names(), *privacy.stated_names(scan.json_texts(raw), what))
             data = _dumped(scrub(content, root, words))
             why = f"{what}: something private is left in {target.name}, so it was not filed"
             scan.refuse_private(scan.json_texts(data), words, why, LabError)
@@ -356,4 +356,4 @@ def _content(path: Path) -> tuple[dict[str, Any], Names]:
         raise InputError(f"{path}: not valid JSON, or cut off ({error}); copy or record it again") from None
     if not isinstance(content, dict):
         raise InputError(f"{path}: JSON, but neither a trace of torch.profiler nor a memory history")
-    return content, privacy.stated_names(scan.json_texts(data))
+    return content, privacy.stated_names(scan.json_texts(data), path)

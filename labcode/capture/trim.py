@@ -87,7 +87,7 @@ def is_kept(table: str) -> bool:
 
 def columns(db: sqlite3.Connection, table: str) -> list[str]:
     """The names of a table's columns; empty when there is no such table."""
-    return [row[1] for row in db.execute(f'PRAGMA table_info("{table}")')]
+    return [name for (name,) in db.execute("SELECT name FROM pragma_table_info(?)", (table,))]
 
 
 def table_names(db: sqlite3.Connection) -> list[str]:

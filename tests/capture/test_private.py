@@ -475,7 +475,7 @@ def test_time_grows_with_the_length_of_a_text(unit: str) -> None:
             privacy.review([text])
             privacy.reduce(text, ("someone",))
             privacy.reduce_file(f"/{text}")
-            privacy.stated_names([text])
+            privacy.stated_names([text], "a text")
         return spent()
 
     assert seconds(24_000) < 8 * min(seconds(6_000), seconds(6_001)) + 0.1

@@ -343,3 +343,20 @@ def test_pids_that_are_no_integers_are_blanked_and_odd_texts_are_read(tmp_path: 
     assert "/home/me/y" in str(privacy.find(scan.texts_of(raw)))
     with pytest.raises(InputError, match="cannot be scrubbed"):
         scrub_file(raw)
+
+
+def test_any_name_of_a_table_is_read_and_too_many_names_are_refused(export: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(export)) as db:
+        db.execute("""CREATE TABLE "odd "" 'name" (name TEXT, value TEXT)""")
+        db.execute("""INSERT INTO "odd "" 'name" VALUES ('x', '/home/somebody/y')""")
+        db.commit()
+    assert '"x": "/home/somebody/y"' in scan.sqlite_texts(export)
+    assert "odd" not in str(rows(scrub_file(export), "SELECT sql FROM sqlite_master"))
+    with closing(sqlite3.connect(export)) as db:
+        stated = ((1_000_000 + number, f"USER=person{number}") for number in range(100_000))
+        db.executemany("INSERT INTO StringIds VALUES (?, ?)", stated)
+        db.commit()
+    with pytest.raises(
+        InputError, match=r"raw\.sqlite: states 100,0\d\d names of hosts and users, more than"
+    ):
+        scrub_file(export)

@@ -27,6 +27,7 @@ HELD = (  # at full size within ten seconds and a gigabyte
         "devices:timeline",
         "devices:page",
         "devices:compare",
+        "names:scrub",
         "parts:",
     ),
     *("windows:report", "windows:stats", "windows:timeline", "device_name:diagnose", "device_name:report"),

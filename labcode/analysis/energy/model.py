@@ -6,7 +6,7 @@ Prices are found by least squares of relative errors in which no price is negati
 kernel out: the model of the others must predict it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,6 +46,17 @@ def fit(work: Floats, joules: Floats, *, relative: bool = False, seed: int = 1) 
     drawn again, with the same ``seed`` the same. ``ValueError`` with fewer rows than terms, or an energy that
     is not positive with ``relative``.
     """
+    solve = _solver(work, joules, relative)
+    everything = np.arange(len(joules))
+    drawn = np.random.default_rng(seed).integers(0, len(joules), (_RESAMPLED, len(joules)))
+    prices = np.array([solve(rows) for rows in drawn])
+    edge = (1 - _LEVEL) / 2
+    low, high = np.quantile(prices, (edge, 1 - edge), axis=0)
+    return Fit(solve(everything), low, high, prices)
+
+
+def _solver(work: Floats, joules: Floats, relative: bool) -> Callable[[NDArray[np.int64]], Floats]:
+    """What gives the prices that explain some of the rows best, as `fit` says."""
     work, joules = np.asarray(work, np.float64), np.asarray(joules, np.float64)
     if work.ndim != 2 or len(work) != len(joules) or len(work) < work.shape[1]:
         raise ValueError(f"{len(joules)} energies cannot give {work.shape[-1]} prices; measure more kernels")
@@ -59,12 +70,7 @@ def fit(work: Floats, joules: Floats, *, relative: bool = False, seed: int = 1) 
     def solve(rows: NDArray[np.int64]) -> Floats:
         return np.asarray(nonnegative_least_squares(work[rows] / scale, joules[rows]) / scale)
 
-    everything = np.arange(len(work))
-    drawn = np.random.default_rng(seed).integers(0, len(work), (_RESAMPLED, len(work)))
-    prices = np.array([solve(rows) for rows in drawn])
-    edge = (1 - _LEVEL) / 2
-    low, high = np.quantile(prices, (edge, 1 - edge), axis=0)
-    return Fit(solve(everything), low, high, prices)
+    return solve
 
 
 def prices(kernels: pd.DataFrame, terms: Sequence[str]) -> pd.DataFrame:
@@ -123,7 +129,7 @@ def leave_one_out(kernels: pd.DataFrame, terms: Sequence[str]) -> pd.DataFrame:
         others = kernels.drop(kernels.index[place])
         left = kernels.iloc[[place]]
         work = others[list(terms)].to_numpy(np.float64)
-        values = fit(work, _joules(others), relative=True).values
+        values = _solver(work, _joules(others), relative=True)(np.arange(len(others)))
         predicted = float((left[list(terms)].to_numpy(np.float64) @ values)[0])
         measured = float(left["energy_j"].iloc[0])
         rows.append((left["kernel"].iloc[0], measured, predicted, predicted / measured - 1))
