@@ -29,9 +29,9 @@ DATA = re.compile(
 )
 # where code is made: of frames as `file(line): function`, of traces also other marks
 COMPILING = (
-    r"torch/_inductor/compile_fx\.py|torch/_dynamo/(?:convert_frame|eval_frame)\.py.*(?:compile|_convert)|"
-    r"triton/compiler/compiler\.py|CachingAutotuner|Torch-Compiled Region: (?!0/)|TorchDynamo|"
-    r"CompiledFxGraph|inductor_compile"
+    r"torch/_inductor/compile_fx\.py|torch/_dynamo/(?:convert_frame|eval_frame)\.py.*"
+    r"(?:compile(?!_wrapper)|_convert)|triton/compiler/compiler\.py|CachingAutotuner|"
+    r"Torch-Compiled Region: (?!0/)|TorchDynamo(?! Cache Lookup)|(?<!Call )CompiledFxGraph|inductor_compile"
 )
 _COMPILES = re.compile(COMPILING)
 WAITS = re.compile(

@@ -1,5 +1,6 @@
 """Made-up programs of strangers: the first verdict names the cause, without any mark, with its line."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from labcode import reports
 from labcode.analysis.ledger import replay
+from labcode.analysis.ledger.lines import COMPILING
 from labcode.analysis.rules import Verdict
 from labcode.verbs.diagnose.verdicts import diagnose, tables_of
 from labcode.verbs.report.gather import gather
@@ -631,3 +633,17 @@ def test_one_whole_iteration_may_be_a_first_one(tmp_path: Path) -> None:
     told = labcode("diagnose", str(path))
     assert "the only whole iteration, perhaps a first one" in told.stdout + told.stderr
     assert "allocation-in-loop" not in [one.rule for one in judged(path)]
+
+
+@pytest.mark.parametrize(
+    ("name", "compiles"),
+    [
+        ("torch/_dynamo/convert_frame.py(1201): compile_inner", True),
+        ("torch/_inductor/compile_fx.py(740): _compile_fx_inner", True),
+        ("torch/_dynamo/eval_frame.py(791): compile_wrapper", False),  # around each call of compiled code
+        ("## Call CompiledFxGraph fp5r5pk7 ##", False),
+        ("TorchDynamo Cache Lookup", False),
+    ],
+)
+def test_running_compiled_code_is_no_compiling(name: str, compiles: bool) -> None:
+    assert bool(re.search(COMPILING, name)) == compiles
