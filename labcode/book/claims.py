@@ -94,7 +94,7 @@ def check(
         key=slug(key or text),
         text=text,
         value=number,
-        shown=format_value(value, fmt, unit),
+        shown=format_value(value, fmt if holds else _apart(number, (at_least, at_most), fmt), unit),
         bound=RECORD if record else _bound(at_least, at_most, fmt, unit),
         holds=holds,
         host=host,
@@ -181,6 +181,21 @@ def _tidy(fmt: str, bound: float) -> str:
     if abs(float(shown.rstrip("%")) - float(bound) * scale) <= 1e-9 * max(1.0, abs(bound) * scale):
         return fmt
     return ".6g" if not fmt.endswith("%") else ".3%"
+
+
+def _apart(value: float | None, bounds: tuple[float | None, ...], fmt: str) -> str:
+    """A format with as many digits more, up to three, as a value needs that misses a bound narrowly."""
+    found = re.fullmatch(r"(,?)\.(\d)([f%])", fmt)
+    for _ in range(3):
+        if (
+            value is None
+            or not found
+            or format(value, fmt) not in [format(b, fmt) for b in bounds if b is not None]
+        ):
+            break
+        fmt = f"{found[1]}.{int(found[2]) + 1}{found[3]}"
+        found = re.fullmatch(r"(,?)\.(\d)([f%])", fmt)
+    return fmt
 
 
 def _rounded(value: float | None) -> float | None:

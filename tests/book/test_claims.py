@@ -61,6 +61,16 @@ def test_value_and_bound_are_printed_alike():
     assert claims.check("little", 0.01, at_most=0.125, fmt=".0%").bound == "at most 12.500%"
 
 
+def test_a_narrow_miss_is_not_printed_as_its_bound():
+    assert claims.check("a", 1.99705, at_least=2.0, unit="×").shown == "1.997×"
+    assert claims.check("a", 0.1004, at_most=0.1, fmt=".0%").shown == "10.04%"
+    assert (
+        claims.check("a", 1.9, at_least=2.0).shown == "1.90"
+        and claims.check("a", 2.001, at_least=2.0).shown == "2.00"
+    )
+    assert claims.check("a", 2 - 1e-9, at_least=2.0).shown == "2.00000"
+
+
 def test_keys_come_from_the_sentence_unless_one_is_given():
     assert claims.slug("The `graph` wins, by far: 2× — naïvely") == "the-graph-wins-by-far-2-naively"
     assert claims.check("a sentence", True, key="My key").key == "my-key"
