@@ -93,7 +93,7 @@ def test_what_is_no_file_of_predictions(tmp_path: Path, text: Any, says: str) ->
 
 
 def test_a_file_that_is_not_there_or_lacks_a_member(tmp_path: Path) -> None:
-    with pytest.raises(LabError, match=r"x\.json: No such file"):
+    with pytest.raises(LabError, match=r"x\.json: no such file"):
         predictions.read(tmp_path / "x.json")
     predictions.write(tmp_path / "x.json", [PAGE])
     text = (tmp_path / "x.json").read_text(encoding="utf-8").replace('"unit"', '"unti"')
