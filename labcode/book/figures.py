@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import itertools
+import math
 import os
 import re
 import warnings
@@ -23,6 +24,8 @@ _SHORTEST_ALT = 20
 _PRINT_DPI = 150
 _PT = 72.0  # of an inch
 _TALLEST_IN = 3.75  # of a strip that a phone shows turned, its type at least 10 pixels high
+_OVER = 1.02  # a strip as much too tall is shown smaller rather than cut
+_SHORTEST_IN = 1.0  # of a strip, whose length is the figure's width
 _LEAST_AXES_IN = 0.8  # what a narrow chart has between its words
 _ROOT = re.compile(
     r'<svg\b[^>]*?width="(?P<width>[\d.]+)pt" height="(?P<height>[\d.]+)pt" viewBox="(?P<box>[^"]+)"[^>]*>'
@@ -173,16 +176,37 @@ def _boxes_of_words(drawn: Figure) -> list[Bbox]:
 
 
 def _places_to_cut(drawn: Figure) -> list[float]:
-    """Where a figure may be cut into strips that a phone shows: inches from its top, where no word is cut."""
-    height = drawn.get_figheight()
-    boxes = _boxes_of_words(drawn) if height > _TALLEST_IN else []
-    taken = [(height - box.y1 / drawn.dpi - 0.03, height - box.y0 / drawn.dpi + 0.03) for box in boxes]
+    """Where a figure is cut into strips that a phone shows, in inches from its top: as few strips as there
+    can be, no word cut, as few axes and boxes as possible, then as even as they get.
+    """
+    from matplotlib.patches import Patch
+
+    height = float(drawn.get_figheight())
+    strips = math.ceil(height / (_TALLEST_IN * _OVER))
+    if strips == 1:
+        return [0.0, height]
+
+    def reach(box: Bbox, spare: float) -> tuple[float, float]:
+        return height - box.y1 / drawn.dpi - spare, height - box.y0 / drawn.dpi + spare
+
+    words = [reach(box, 0.03) for box in _boxes_of_words(drawn)]
+    boxes = [one for one in drawn.findobj(Patch) if isinstance(one, Patch) and one is not drawn.patch]
+    hold = [reach(one.get_window_extent(), 0) for one in boxes if one.get_visible()]
     cuts = [0.0]
-    while height - cuts[-1] > _TALLEST_IN:
-        at = least = cuts[-1] + _TALLEST_IN
-        while at > cuts[-1] + 1 and any(low < at < high for low, high in taken):
-            at -= 0.02
-        cuts.append(at if at > cuts[-1] + 1 else least)
+    for left in range(strips - 1, 0, -1):
+        even = cuts[-1] + (height - cuts[-1]) / (left + 1)
+        lowest = max(cuts[-1] + _SHORTEST_IN, height - left * _TALLEST_IN * _OVER)
+        highest = min(cuts[-1] + _TALLEST_IN * _OVER, height - left * _SHORTEST_IN)
+        tried = [lowest + step * 0.02 for step in range(int((highest - lowest) / 0.02) + 1)]
+
+        def cost(at: float, even: float = even) -> tuple[bool, int, float]:
+            return (
+                any(low < at < high for low, high in words),
+                sum(low < at < high for low, high in hold),
+                abs(at - even),
+            )
+
+        cuts.append(min(tried, key=cost))
     return [*cuts, height]
 
 

@@ -186,3 +186,18 @@ def test_a_tall_one_is_turned_in_strips_that_cut_no_words():
     wide, high = in_points(content["narrow"][0])
     assert high == 2 * 7 * 72 and 3 * 72 < wide < 3.7 * 72
     assert content["narrow"][0].count("here a strip") == content["light"].count("here a strip")
+
+
+def test_a_phones_strips_are_even_and_cut_no_box() -> None:
+    def drawing() -> Figure:
+        from labcode.figures.diagrams import sketch
+
+        made, axes = sketch.canvas(4.4)
+        for top, bottom in ((0.1, 2.6), (2.7, 3.2), (3.6, 4.3)):
+            sketch.box(axes, 0.1, 7.0, (top + bottom) / 2, "words", "kernel", height=bottom - top)
+        return made
+
+    with style("light"):
+        cuts = figures._places_to_cut(drawing())
+    assert cuts[0] == 0 and cuts[-1] == pytest.approx(4.4) and len(cuts) == 3
+    assert 2.6 <= cuts[1] <= 2.7  # the gap nearest to the middle
