@@ -172,6 +172,10 @@ def diagnose(
         typer.Option("--rules", metavar="FILE.py", help="A Python file with rules of your own, too."),
     ] = None,
     list_only: Annotated[bool, typer.Option("--list", help="List the rules and stop.")] = False,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="In the table also the evidence, and the figures of what was not found."),
+    ] = False,
     output_format: VerdictsAs = "table",
     kernel: KernelName = None,
     launch: LaunchNumber = None,
@@ -196,6 +200,7 @@ def diagnose(
         launch=launch,
         scheduler=scheduler,
         window=window,
+        everything=everything,
         output=sys.stdout,
         notes=sys.stderr,
     )

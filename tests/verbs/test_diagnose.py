@@ -176,9 +176,19 @@ def test_the_table(tmp_path: Path) -> None:
     assert "idle: the program's own code on the CPU" in text  # the ledger
     assert "[high] The GPU waits for the program's own code (host-code)" in text
     assert "of an iteration (predicted; " in text and "in the book: nsys/timeline-basics" in text
-    assert "evidence, " in text and NOT_ADDITIVE in text
+    assert NOT_ADDITIVE in text
     assert "\nfacts:\n  idle-gaps: GPU 0 is idle for" in text
-    assert "\nnot found:\n" in text and "\nnot judged:\n" in text
+    assert "\nnot judged:\n" in text
+
+
+def test_a_table_has_figures_for_what_was_not_found_on_request(tmp_path: Path) -> None:
+    path = small(tmp_path)
+    short, stream = written(path, "table"), io.StringIO()
+    assert "  evidence, " not in short and "\nnot found: " in short and "With --all: " in short
+    run(path, fmt="table", only=[], everything=True, output=stream)
+    whole = stream.getvalue()
+    assert "  evidence, " in whole and "\nnot found:\n  " in whole and "With --all" not in whole
+    assert "evidence, " in written(path, "table", "host-code")
 
 
 def test_a_table_without_findings_makes_no_remark_on_gains(tmp_path: Path) -> None:

@@ -37,12 +37,18 @@ def write_verdicts(
     fmt: str,
     output: TextIO,
     tables: Tables | None = None,
+    *,
+    short: bool = False,
 ) -> None:
     """Write verdicts as 'table', 'json' or 'md'; of the report, its path and window are told.
 
-    With the ``tables`` that were judged also what of the report that is, and the ledger of an iteration.
+    With the ``tables`` that were judged also what of the report that is, and the ledger of an iteration. A
+    ``short`` table has no evidence, and of what was not found the names alone.
     """
-    {"table": _table, "json": _json, "md": _markdown}[fmt](report, verdicts, output, tables)
+    if fmt == "table":
+        _table(report, verdicts, output, tables, short)
+    else:
+        {"json": _json, "md": _markdown}[fmt](report, verdicts, output, tables)
 
 
 def _heading(report: TimelineReport | PowerReport | Run, tables: Tables | None) -> str:
@@ -101,6 +107,7 @@ def _table(
     verdicts: list[Verdict],
     output: TextIO,
     tables: Tables | None,
+    short: bool,
 ) -> None:
     output.write(_heading(report, tables) + "\n")
     lines = ledger_lines(tables) if tables is not None else []
@@ -111,13 +118,16 @@ def _table(
         if verdict.status != "found" or (tables is not None and verdict in facts):
             continue
         output.write(f"\n[{verdict.severity}] {one_line(verdict.title)} ({one_line(verdict.rule)})\n")
-        output.write(f"  {one_line(verdict.message, 600)}\n")
+        told = one_line(verdict.message, 600).replace(
+            "; ", ";\n    "
+        )  # how much, how often, where: a line each
+        output.write(f"  {told}\n")
         output.write(
             f"  measured: {one_line(measured_text(verdict))}\n  to gain: {gain_text(verdict, tables)}\n"
         )
         output.write(f"  to try: {one_line(verdict.advice, 600)}\n" if verdict.advice else "")
         output.write(f"  in the book: {one_line(verdict.book)}\n" if verdict.book else "")
-        if len(verdict.evidence):
+        if len(verdict.evidence) and not short:
             output.write(f"  evidence, {evidence_count(verdict)}:\n")
             rows = io.StringIO()
             write(shown_evidence(verdict.evidence), "table", rows)
@@ -133,12 +143,17 @@ def _table(
         output.write(f"\n{NOT_ADDITIVE}\n")
     for status in ("failed", "not found", "could not judge"):
         rest = [verdict for verdict in verdicts if verdict.status == status]
+        if rest and short and status == "not found":
+            output.write(f"\nnot found: {', '.join(one_line(verdict.rule) for verdict in rest)}\n")
+            continue
         if rest:
             output.write(f"\n{status}:\n" if status != "could not judge" else "\nnot judged:\n")
         alike: dict[str, list[str]] = {}  # several rules lack the same
         for verdict in rest:
             alike.setdefault(one_line(verdict.message, 600), []).append(one_line(verdict.rule))
         output.writelines(f"  {', '.join(rules)}: {message}\n" for message, rules in alike.items())
+    if short:
+        output.write("\nWith --all: the evidence, and the figures of what was not found.\n")
 
 
 def _markdown(

@@ -39,7 +39,7 @@ def run_on_log(file: Path, kind: Kind, asked: Asked, output: TextIO, notes: Text
     log = open_log(file)
     if notes is not None:
         notes.writelines(f"note: {line}\n" for line in log.warnings)
-    write_verdicts(log, judge(log, rules, broken), asked.fmt, output)
+    write_verdicts(log, judge(log, rules, broken), asked.fmt, output, short=asked.short)
 
 
 def run_on_timeline(file: Path, kind: Kind, asked: Asked, output: TextIO, notes: TextIO | None) -> None:
@@ -56,7 +56,7 @@ def run_on_timeline(file: Path, kind: Kind, asked: Asked, output: TextIO, notes:
             verdicts = ranked([*verdicts, *judge(open_run(file), late)])
         if notes is not None:
             notes.writelines(f"note: {line}\n" for line in (*tables.remarks(), *tables.judged.notes))
-        write_verdicts(report, verdicts, asked.fmt, output, tables)
+        write_verdicts(report, verdicts, asked.fmt, output, tables, short=asked.short)
 
 
 def run_on_ranks(folder: Path, kind: Kind, asked: Asked, output: TextIO, notes: TextIO | None) -> None:
@@ -65,10 +65,17 @@ def run_on_ranks(folder: Path, kind: Kind, asked: Asked, output: TextIO, notes: 
         if first := ranks.without_gpu:
             if notes is not None:
                 notes.write(f"note: {ranks.notes[0]}; judged is {first.name}\n")
-            run(first, fmt=asked.fmt, only=asked.only, output=output, notes=notes)
+            run(
+                first,
+                fmt=asked.fmt,
+                only=asked.only,
+                everything=asked.everything,
+                output=output,
+                notes=notes,
+            )
             return
         known = rules_of(ranks)
         verdicts = judge(ranks, select(asked.only, known, GROUPS[kind].of) if asked.only else known)
         if notes is not None:
             notes.writelines(f"note: {line}\n" for line in ranks.notes)
-        write_verdicts(ranks, verdicts, asked.fmt, output)
+        write_verdicts(ranks, verdicts, asked.fmt, output, short=asked.short)

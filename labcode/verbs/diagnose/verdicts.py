@@ -140,6 +140,7 @@ def run(
     launch: int | None = None,
     scheduler: str | None = None,
     window: str | None = None,
+    everything: bool = False,
     output: TextIO,
     notes: TextIO | None = None,
 ) -> int:
@@ -147,8 +148,9 @@ def run(
 
     ``fmt`` is 'table', 'json' or 'md'; ``only`` names the rules to apply, all of them when it is empty;
     ``rule_files`` are Python files with more rules; ``kernel`` and ``launch`` choose launches; ``scheduler``
-    says where the reports of a folder are read. Raises `LabError` for a format or a rule that there is not, a
-    file without rules, or a selection that matches nothing, and what opening the file raises.
+    says where the reports of a folder are read. A table has the evidence, and the figures of what was not
+    found, with ``everything`` or ``only``. Raises `LabError` for a format or a rule that there is not, a file
+    without rules, or a selection that matches nothing, and what opening the file raises.
     """
     check_format(fmt, TEXTS)
     kind = reports.expect(file, "diagnose")
@@ -158,7 +160,7 @@ def run(
         raise LabError(f"diagnose: rules of your own judge nsys captures; leave out --rules for {file}")
     if scheduler is not None:
         reports.expect(file, "diagnose --scheduler", "ranks")
-    asked = Asked(fmt, tuple(only), tuple(rule_files), kernel, launch, scheduler, window)
+    asked = Asked(fmt, tuple(only), tuple(rule_files), kernel, launch, scheduler, window, everything)
     reports.doing("diagnose", file)(file, kind, asked, output, notes)
     return 0
 
@@ -174,6 +176,12 @@ class Asked:
     launch: int | None = None
     scheduler: str | None = None
     window: str | None = None
+    everything: bool = False
+
+    @property
+    def short(self) -> bool:
+        """Whether evidence, and the figures of what was not found, are left out of a table."""
+        return not (self.everything or self.only)
 
     def rules(
         self, kind: Kind, also: Sequence[Rule[Any]] = ()
