@@ -30,6 +30,7 @@ from labcode.verbs.report.gather import gather
 from labcode.verbs.report.writing import readable, write_json, write_md
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from matplotlib.figure import Figure
 
 FORMATS = ("html", "md", "json")
@@ -46,12 +47,16 @@ _GROUPS = {
     **dict.fromkeys(("late-rank", "communication"), "communication"),
     **dict.fromkeys(("copy-in", "copy-out", "copy"), "copies"),
     **dict.fromkeys(("data-loading", "host-code"), "idle: the program's code"),
+    "launch": "idle: launches",
+    **dict.fromkeys(("sync", "copy-call"), "idle: a synchronization or a copy's call"),
 }
 _ROLES_OF_GROUPS = {
     "computing": "kernel",
     "communication": "nccl",
     "copies": "h2d",
     "idle: the program's code": "cpu",
+    "idle: launches": "launch",
+    "idle: a synchronization or a copy's call": "sync",
     "idle: other": "idle",
 }
 
@@ -139,6 +144,7 @@ def html_parts(document: Document, pages: Callable[[str], str]) -> Iterator[str]
     from jinja2 import Environment
 
     environment = Environment(autoescape=True, trim_blocks=True, finalize=_seen)
+    environment.filters["coded"] = _coded
     template = environment.from_string(_own_file("report.html"))
     timeline_page, missing = _timeline(document)
     sections = [
@@ -198,6 +204,17 @@ class _Whole(str):
 def _seen(value: object) -> object:
     """What the template prints of a value: of a text from a file one line that nothing steers."""
     return one_line(value) if type(value) is str else value
+
+
+def _coded(told: str) -> "Markup":
+    """A message as HTML: what stands between backticks as code."""
+    from markupsafe import Markup
+
+    parts = one_line(told).split("`")
+    if len(parts) % 2 == 0:  # one backtick alone
+        return Markup("{}").format("`".join(parts))
+    whole = [Markup("<code>{}</code>" if at % 2 else "{}").format(part) for at, part in enumerate(parts)]
+    return Markup("").join(whole)
 
 
 def _own_file(name: str) -> str:

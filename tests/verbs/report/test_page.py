@@ -158,3 +158,8 @@ def test_a_long_run_is_joined_outside_of_one_stretch(tab: Browser, tmp_path: Pat
     assert "each of its own from" in tab.evaluate(f"{inner}.document.querySelector('h1').textContent")
     assert tab.evaluate(f"{inner}.labTimeline.boxes.data.left.length") > 500
     assert page.stat().st_size < 10_000_000
+
+
+def test_names_in_a_message_are_code_and_nothing_else_is_markup() -> None:
+    assert report._coded("in `f<x>`, a.py:3; <b>") == "in <code>f&lt;x&gt;</code>, a.py:3; &lt;b&gt;"
+    assert report._coded("a lone ` <i>") == "a lone ` &lt;i&gt;"
