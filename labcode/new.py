@@ -165,6 +165,9 @@ def _exercise(root: Path, part: str, name: str) -> tuple[Written, tuple[str, ...
     words = {"part": part, "slug": slug, "short": f"{part}-ex{number}", "chapter": chapter}
     words |= {"title": _title(name), "lower": _title(name).lower()}
     folder = f"{part}/{slug.replace('-', '_')}"
+    page = (root / f"book/{chapter}.md").read_text(encoding="utf-8")
+    cards = [found.end() for found in re.finditer(r"^```\{exercise-card\} .*\n```\n", page, re.M)]
+    end = cards[-1] if cards else len(page)
     from labcode.grading.generate import starter
 
     solution = _text("exercise_solution", **words)
@@ -177,9 +180,10 @@ def _exercise(root: Path, part: str, name: str) -> tuple[Written, tuple[str, ...
         f"solutions/{folder}/a_answer.py": solution,
         **{f"solutions/{folder}/{file}": _text(text, **words) for file, text in texts.items()},
         f"exercises/{folder}/a_answer.py": starter(solution, "a_answer.py"),
+        f"book/{chapter}.md": f"{page[:end]}\n```{{exercise-card}} {part}-{slug}\n```\n{page[end:]}",
     }, (
         f"write solutions/{folder}/ (solutions/README.md says how), and its chapter in exercise.toml",
-        f"put its card on book/{chapter}.md: ```{{exercise-card}} {part}-{slug}",
+        f"its card is the last on book/{chapter}.md: move it, to its chapter's page if that is another",
         f"`nox -s solutions` and `nox -s content -- -k {part}-ex{number}`",
     )
 
@@ -247,7 +251,7 @@ def _experiment(root: Path, part: str, name: str) -> tuple[Written, tuple[str, .
         f"{folder}/program.py": _text("experiment_program", **words),
         test: _text("experiment_test", **words),
     }, (
-        f"write {folder}/program.py; `python -m labcode.workloads.{name} --device cpu` tries it",
+        f"write {folder}/program.py; try `python -m labcode.workloads.{name} --device cpu --json FILE`",
         f"describe its runs in {folder}/experiment.toml; CUDA goes to cuda/{name}/, described in its cuda.py",
         "what it should give goes to its expected.py, what it draws for its page to its picture.py",
         f"on a GPU machine: `labcode capture {name} --set h200`, then `labcode captures verify`",

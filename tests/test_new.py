@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PARTS = (  # of a checkout, what recipes read
     "pyproject.toml",
     "book/index.md",
+    "book/nsys/timeline-basics.md",
     "labcode/analysis/rules",
     "labcode/analysis/stats",
     "labcode/analysis/energy/reports.py",
@@ -32,7 +33,7 @@ PARTS = (  # of a checkout, what recipes read
 )
 MADE = {  # with how many files each takes besides its test, and how many lines of the house's own
     "page nsys/made-up-page": 2,
-    "exercise nsys/made-up-sums": 4,
+    "exercise nsys/made-up-sums": 5,  # the fifth is its chapter's page, which shows its card
     "experiment nsys/made_up_sums": 3,
     **{f"report {of}/made_up_counts": 2 for of in ("nsys", "kineto", "memory", "power")},
     **{f"report {of}/made_up_counts": 1 for of in ("ncu", "ranks")},
@@ -92,7 +93,8 @@ def test_a_recipe_takes_few_files_and_lines(made: dict[str, tuple[Path, list[str
     ]  # the latter are generated
     assert len(own) == MADE[recipe]
     assert not recipe.startswith("exercise") or {Path(path).parent.name for path in own} == {
-        "ex02_made_up_sums"
+        "ex02_made_up_sums",
+        "nsys",
     }
     assert not recipe.startswith("experiment") or {str(Path(path).parent) for path in own} == {
         "labcode/experiments/nsys/made_up_sums"
@@ -163,6 +165,9 @@ def test_an_exercise_has_a_starter_and_is_solved(made: dict[str, tuple[Path, lis
     exercise = next(one for one in catalogue.load(root / "solutions") if one.id.endswith("-made-up-sums"))
     assert (exercise.id, exercise.chapter) == ("nsys-ex02-made-up-sums", "nsys/timeline-basics")
     assert generate.generate(root, check=True, exercises=(exercise,)) == []
+    page = (root / "book/nsys/timeline-basics.md").read_text(encoding="utf-8")
+    last = page.rindex("```{exercise-card} ")
+    assert page[last:].startswith(f"```{{exercise-card}} {exercise.id}\n```\n\n##")
     folder = root / "solutions" / exercise.folder
     text = (folder / "a_answer.py").read_text(encoding="utf-8")
     right: dict[str, Any] = {}
@@ -267,7 +272,7 @@ def test_what_is_taken_or_no_name_is_refused(bare: Path, kind: str, name: str, s
 
 
 def test_a_page_that_is_there_stays(bare: Path) -> None:
-    (bare / "book/nsys").mkdir()
+    (bare / "book/nsys").mkdir(exist_ok=True)
     page = bare / "book/nsys/as-it-is.md"
     page.write_text("mine", encoding="utf-8")
     with pytest.raises(LabError, match=r"new: book/nsys/as-it-is\.md is there already; choose another name"):

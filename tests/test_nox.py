@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -120,3 +121,11 @@ def test_a_pdf_needs_its_programs_before_anything_is_installed(tmp_path: Path) -
     assert done.returncode == 1
     assert "a PDF needs xelatex (of TeX Live), not found here" in done.stderr
     assert not (tmp_path / "envs").exists() or not list((tmp_path / "envs").glob("*/bin"))
+
+
+def test_readme_names_all_sessions() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    told = text[text.index("`nox --list` names all sessions:") :].partition("Those that need")[0]
+    written = (ROOT / "noxfile.py").read_text(encoding="utf-8")
+    sessions = re.findall(r"^@session\ndef (\w+)", written, re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", told)) == set(sessions) and len(sessions) > 15

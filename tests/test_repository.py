@@ -209,7 +209,7 @@ def test_every_page_is_in_the_table_of_contents():
             names = [re.sub(r".*<(.+)>$", r"\1", entry).removesuffix(".md") for entry in entries]
             queue += [((page.parent / name).resolve()).with_suffix(".md") for name in names]
     assert sorted(map(name_of, set(pages()) - reached)) == [], "pages that no table of contents names"
-    assert sorted(map(name_of, reached - set(pages()))) == [], "entries without a page"
+    assert sorted(map(name_of, reached - set(pages()))) == [], "entries without a page (git add it)"
 
 
 def test_pages_with_cells_say_how_they_run():

@@ -164,13 +164,16 @@ def render(console: Console) -> None:
             about = f"{machine.get('gpu_count', 0)} × {gpus[0].get('name', 'no GPU')}"
             versions = ", ".join(f"{title} {machine.get(of)}" for title, of in _VERSIONS.items())
             host = "".join(f", {text}" for text in _host(machine, gpus[0]) if text)
-            console.print(f"  {key}: {about}, {versions}{host}", highlight=False, markup=False)
+            console.print(
+                f"  {key}: {about}, {versions}{host}", highlight=False, markup=False, soft_wrap=True
+            )
         for record in captures.experiments.values():
             size = sum(file.size_bytes for file in record.files)
             absent = sum(file.size_bytes for file in captures.absent(record.id))
             why = outdated(record.id, record)
             state = f"[yellow]stale[/yellow]: {escape(why)}" if why else "fresh"
-            about = f"{len(record.runs)} runs, {byte_text(size)}, captured {record.captured}"
+            runs = f"{len(record.runs)} run" + "s" * (len(record.runs) > 1)
+            about = f"{runs}, {byte_text(size)}, captured {record.captured}"
             on = escape(f"  {record.id}: {about} on {record.machine}")
             thin = f", thin: {byte_text(absent)} not here" if absent else ""
             console.print(f"{on}{thin}, {state}", highlight=False, soft_wrap=True)
