@@ -584,6 +584,51 @@ def test_a_loss_looked_at_for_nan_is_no_such_check(tmp_path: Path) -> None:
     assert "nan-checks" not in [one.rule for one in judged(machine.export(tmp_path / "a.sqlite"))]
 
 
+BLOCK: Frame = ("forward", "/home/me/project/model.py", 33)
+CHECKPOINT: Frame = ("checkpoint", "/usr/lib/python3/site-packages/torch/utils/checkpoint.py", 512)
+WHOLE: Frame = ("forward", "/home/me/project/model.py", 50)
+
+
+def with_checkpoint(machine: strangers.Machine, path: Path, frames: Sequence[Frame]) -> list[Verdict]:
+    """Judge an export whose samples of the main thread have some frames, from the outermost on."""
+    stack = (strangers.HERE, *frames)[::-1]
+    samples = [(at, stack) for at in range(strangers.started().now, machine.now, 5 * strangers.MS)]
+    return judged(
+        machine.export(path, nvtx=[x.domain(9, PERIODIC)], extra_sql=python_stacks(samples, pid=100, tid=100))
+    )
+
+
+@pytest.mark.parametrize("each", [1, 2])
+def test_layers_computed_again_gain_what_mending_gains(tmp_path: Path, each: int) -> None:
+    """Where the capture does not tell how much memory is used it is medium at most."""
+    fault, mended = (
+        strangers.checkpointed(strangers.started(), again=one, each=each) for one in (True, False)
+    )
+    found = with_checkpoint(fault, tmp_path / "a.sqlite", (WHOLE, CHECKPOINT, BLOCK))
+    first = next(one for one in found if one.rule == "recomputation")
+    assert first.severity == ("medium" if each == 1 else "low")
+    assert f"{32 // each} kernels of the forward pass in each iteration" in first.message
+    assert "of the GPU's 150 GB is in use the capture does not tell" in first.message
+    assert "in `forward`, model.py:50" in first.message
+    assert first.gain == pytest.approx(gained_by(fault, mended), abs=0.02)
+    rest = with_checkpoint(mended, tmp_path / "b.sqlite", (WHOLE, CHECKPOINT, BLOCK))
+    assert "recomputation" not in [one.rule for one in rest]
+
+
+def test_kernels_launched_again_without_a_checkpoint_are_no_recomputation(tmp_path: Path) -> None:
+    machine = strangers.checkpointed(strangers.started())
+    found = with_checkpoint(machine, tmp_path / "a.sqlite", (WHOLE, BLOCK))
+    assert "recomputation" not in [one.rule for one in found]
+
+
+def test_ranges_of_autograd_name_checkpoints_as_well(tmp_path: Path) -> None:
+    machine = strangers.checkpointed(strangers.started())
+    begin = machine.now - 5 * strangers.MS
+    mark = x.push_pop(begin, begin + strangers.MS, "CheckpointFunctionBackward", pid=100, tid=101)
+    first, *_ = judged(machine.export(tmp_path / "a.sqlite", nvtx=[mark]))
+    assert first.rule == "recomputation"
+
+
 def test_normalizations_of_nchw_have_all_sms_once_the_layout_is_right(tmp_path: Path) -> None:
     """66 channels are blocks for half of 132 SMs: half of the normalization goes with the copies."""
 
