@@ -1,7 +1,5 @@
 """Rules about a CPU that holds the GPU up by its own work: the tables of a capture in, findings out."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 
@@ -12,8 +10,9 @@ from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.ledger.steady import loading_launches
 from labcode.analysis.ledger.view import View
-from labcode.analysis.rules.finding import HIGH, MEDIUM, CannotJudgeError, Finding, rule
+from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.predicted import (
+    FOUND,
     calls_of_ops,
     cause,
     gain_of,
@@ -27,10 +26,10 @@ from labcode.analysis.rules.predicted import (
 from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
-from labcode.reports.columns import Bools, Ints
+from labcode.reports.columns import Bools, Floats, Ints
 from labcode.reports.frames import codes_of, is_any
 from labcode.reports.report import AllocatorReport, FunctionsReport, SampledReport
-from labcode.show import percent
+from labcode.show import percent, time_text
 
 ALLOCATIONS, FREEING = 2, "Free"
 BLOCKED = 0.5  # of the samples
@@ -43,7 +42,7 @@ CHECKPOINT = r"torch/utils/checkpoint\.py:(?:checkpoint|recompute_fn|unpack_hook
 CHECKPOINTED = r"^(?:autograd::engine::evaluate_function: )?CheckpointFunction(?:Backward)?\b"
 ALIKE = 3  # kernels in a row
 AMPLE = 0.5  # of the GPU's memory: with more in use it is not said that there is plenty
-OFTEN = 0.1  # of the compiling: so much in an iteration counts
+OFTEN, TENTHS = 0.1, 10  # of the compiling: so much in an iteration counts
 GIVES_BACK = r"torch/cuda/memory\.py:empty_cache$"
 _LOADING = CODE["loading"]
 
@@ -207,8 +206,9 @@ def compiling_in_loop(tables: Tables) -> Finding:
 
     Numerator: that time. Gain: the replay without these calls and the code before them; cautious: half of it
     stays. Where it comes back in few iterations that lie apart, as for a shape every so often, no round that
-    is played holds as much of it: then the idle time itself, for nothing runs beside it. Where nothing
-    repeats, what first launches load is start-up, and no verdict.
+    is played holds as much of it: then the idle time itself, for nothing runs beside it. What lies in one
+    place (`_once`) is not seen to come back: a fact, without a gain, for a longer run has no more of it.
+    Where nothing repeats, what first launches load is start-up, and no verdict.
     """
     tables.need_api()
     ledger = tables.ledger
@@ -229,9 +229,19 @@ def compiling_in_loop(tables: Tables) -> Finding:
         less = replay.without_calls(program, inside, keep)
         return replay.without_code(less, code, keep)
 
-    gain = gain_of(tables, lambda p: changed(p, 0.0), lambda p: changed(p, 0.5), 1.0 if spent else 0.0)
     where, share = told_places(found), spent / max(ledger.whole_ns, 1)
+    begins = ledger.edges[0]
+    if tables.count < 2:
+        begins = ledger.window[0] + np.arange(TENTHS) * tables.width // TENTHS
     again = _apart(pieces, ledger.edges[0])
+    name = "ns idle while code is compiled or loaded on the worst GPU"
+    if share >= FOUND and again < 2 and spent >= 2 * first_ns and _once(pieces, begins):
+        message = f"GPU {ledger.device} waits while code is compiled or loaded for {time_text(spent)}, once"
+        message += f" in {tables.count:,} iterations" if tables.count > 1 else ""
+        message += ": a longer run has no more of it" + (f"; {where}" if where else "")
+        spent = min(spent, tables.width)
+        return Finding(True, message, spent, name, tables.width, "ns of the window", None, found, "info")
+    gain = gain_of(tables, lambda p: changed(p, 0.0), lambda p: changed(p, 0.5), 1.0 if spent else 0.0)
     if again > 1 and share > gain.share:
         gain = Gain(share, share / 2, share)
         where = f"most of it in {again} iterations that lie apart" + (f"; {where}" if where else "")
@@ -241,7 +251,7 @@ def compiling_in_loop(tables: Tables) -> Finding:
         f"GPU {ledger.device} waits while code is compiled or loaded for "
         f"{tables.told(spent, ledger)}" + (f"; {where}" if where else ""),
         min(spent, tables.width),
-        "ns idle while code is compiled or loaded on the worst GPU",
+        name,
         found,
         enough=spent > 0 and spent >= 2 * first_ns,
         owner="loading",
@@ -250,11 +260,24 @@ def compiling_in_loop(tables: Tables) -> Finding:
 
 def _apart(pieces: pd.DataFrame, begins: Ints) -> int:
     """How many iterations, none right after another, hold a tenth or more of some idle time each."""
-    start, end = spans(pieces)
-    inside = np.searchsorted(begins, start, "right") - 1
-    spent = np.bincount(np.maximum(inside, 0), end - start, len(begins))
+    spent = _in_each(pieces, begins)
     much = np.flatnonzero(spent >= OFTEN * max(spent.sum(), 1.0))
     return int((np.diff(much) > 1).sum()) + bool(len(much))
+
+
+def _once(pieces: pd.DataFrame, begins: Ints) -> bool:
+    """Whether nine tenths of some idle time lie in one iteration, or in a tenth of all in a row."""
+    spent = _in_each(pieces, begins)
+    order = np.argsort(-spent, kind="stable")
+    count = int(np.searchsorted(np.cumsum(spent[order]), (1 - OFTEN) * spent.sum())) + 1
+    return count <= max(len(begins) // TENTHS, 1) and bool(np.ptp(order[:count]) < count)
+
+
+def _in_each(pieces: pd.DataFrame, begins: Ints) -> Floats:
+    """ns of some idle time in each iteration."""
+    start, end = spans(pieces)
+    inside = np.searchsorted(begins, start, "right") - 1
+    return np.bincount(np.maximum(inside, 0), end - start, len(begins))
 
 
 @rule(
@@ -406,17 +429,15 @@ def recomputation(tables: Tables) -> Finding:
     names = ops["short_name"][mine].to_numpy(object)
     rows = pd.DataFrame({"name": names, "total_ns": (end - start)[mine]}).groupby("name")["total_ns"]
     evidence = rows.agg(["size", "sum"]).reset_index()
-    found = cause(
+    return cause(
         tables,
         gain,
         message + (f"; {where}" if where else ""),
         min(spent, tables.width),
         "ns in kernels computed again on the worst GPU",
         top(evidence.rename(columns={"size": "count", "sum": "total_ns"}), "total_ns"),
+        certain=0 < used < AMPLE * size,
     )
-    if (found.gain or 0.0) >= HIGH and (found.low or 0.0) >= MEDIUM and not 0 < used < AMPLE * size:
-        return replace(found, severity="medium")
-    return found
 
 
 def found_recomputed(tables: Tables) -> Bools:
