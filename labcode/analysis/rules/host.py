@@ -277,7 +277,7 @@ def _in_each(pieces: pd.DataFrame, begins: Ints) -> Floats:
     """ns of some idle time in each iteration."""
     start, end = spans(pieces)
     inside = np.searchsorted(begins, start, "right") - 1
-    return np.bincount(np.maximum(inside, 0), end - start, len(begins))
+    return np.asarray(np.bincount(np.maximum(inside, 0), end - start, len(begins)), np.float64)
 
 
 @rule(
