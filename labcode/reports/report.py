@@ -143,6 +143,14 @@ class FunctionsReport(Protocol):
         """The operators."""
 
 
+@runtime_checkable
+class AllocatorReport(Protocol):
+    """A timeline with what PyTorch's allocators gave out and took back."""
+
+    def memory(self) -> pd.DataFrame:
+        """Each time, with what was in use afterwards."""
+
+
 class LaunchesReport(Protocol):
     """Single kernel launches with their counters; `labcode.reports.ncu.report.NcuReport` has it."""
 

@@ -49,6 +49,7 @@ class Machine:
 
     def __init__(self, *, pid: int = 100, device: int = 0, seed: int = 1, stacks: bool = False) -> None:
         self.pid, self.device, self.with_stacks = pid, device, stacks
+        self.tid = pid
         self.now = 0
         self.free: dict[int, int] = {}
         self.random = random.Random(seed)
@@ -68,7 +69,7 @@ class Machine:
             self.stacks.append((start + 1, (TORCH, self.place)))
         self.now += ns
         self.tables["api"].append(
-            x.call(start, self.now, f"{name}_v3020", pid=self.pid, tid=self.pid, correlation=correlation)
+            x.call(start, self.now, f"{name}_v3020", pid=self.pid, tid=self.tid, correlation=correlation)
         )
         return start, self.now
 
@@ -141,14 +142,14 @@ class Machine:
     def export(self, path: Path, *others: "Machine", **more: Any) -> Path:
         """Write what happened."""
         tables = {name: list(rows) for name, rows in self.tables.items()}
-        extra: list[str] = []
+        extra: list[str] = list(more.pop("extra_sql", ()))
         for other in others:
             for name, rows in other.tables.items():
                 tables[name] += rows
         for one in (self, *others):
             if one.with_stacks:
                 extra += python_stacks(one.stacks, kind=ON_CUDA, pid=one.pid, tid=one.pid)
-        if extra:
+        if extra and "nvtx" not in more:
             more["nvtx"] = [x.domain(9, ON_CUDA, pid=self.pid, tid=self.pid)]
         return x.make_export(path, **tables, extra_sql=extra, **more)
 
@@ -226,6 +227,30 @@ def contiguous(m: Machine) -> None:
     """A layer in NCHW: its input is turned over for the convolution; a block for each of 66 channels."""
     m.launch(TO_NHWC, 400 * US)
     m.launch(BATCH_NORM.format("collect_statistics_kernel"), 800 * US, blocks=66)
+
+
+def checkpointed(
+    m: Machine, *, again: bool = True, steps: int = 30, layers: int = 8, each: int = 1
+) -> Machine:
+    """A loop whose backward pass, on a thread of its own, computes each ``each``-th layer again, or none."""
+    for step in range(steps):
+        m.python(50 * US)
+        if step == 0:
+            m.call("cuModuleLoadData", 40 * MS)
+        for _ in range(layers):
+            layer(m, 300 * US, TENSOR)
+        m.launch(LOSS, 8 * US)
+        m.tid = m.pid + 1
+        for number in range(layers):
+            if again and number % each == 0:
+                layer(m, 300 * US, TENSOR)
+            for _ in range(2):
+                m.launch(TENSOR.replace("NNN", "TNN"), 300 * US)
+            m.launch(ADD, 10 * US)
+        m.tid = m.pid
+        m.launch(ADAM, 60 * US)
+    m.wait("cudaDeviceSynchronize")
+    return m
 
 
 def loads(ns: int) -> Callable[[Machine, int], None]:

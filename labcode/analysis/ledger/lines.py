@@ -244,6 +244,33 @@ class Lines:
         mine = path[some][hits[code]]
         return len(mine) / int(some.sum()), self._shares((pid, tid), mine, np.ones(len(mine), np.float64))
 
+    def any_frame(self, pattern: str) -> bool:
+        """Whether a stack, or a function of a trace, has a frame like a pattern (``file:function``)."""
+        search = re.compile(pattern).search
+        paths = range(len(self._paths) if self._stacks else 0)
+        if any(search(frame) for path in paths for frame in self._named(path)):
+            return True
+        names = pd.concat([table["name"] for table in self._functions.values()]) if self._functions else ()
+        found = (_KINETO.match(str(name)) for name in pd.unique(pd.Series(names, dtype=object)))
+        return any(one is not None and bool(search(f"{one['file']}:{one['function']}")) for one in found)
+
+    def above(self, pid: int, tid: int, window: tuple[int, int], pattern: str) -> list[tuple[Place, float]]:
+        """Where in the program frames like a pattern (``file:function``) were called: places and their shares
+        of the stacks that have one, most first.
+        """
+        if not self.known or (pid, tid) not in self._stacks:
+            return []
+        search = re.compile(pattern).search
+        at, path, _ = self._stacks[pid, tid]
+        distinct, counts = np.unique(path[(at >= window[0]) & (at < window[1])], return_counts=True)
+        places, weight = [], []
+        for one, count in zip(distinct.tolist(), counts.tolist(), strict=True):
+            first = next((i for i, frame in enumerate(self._named(one)) if search(frame)), 0)
+            if first:
+                places.append(place_of([self._paths[one][:first]], [1], self.loop_of(pid, tid)))
+                weight.append(count)
+        return _together(places, np.array(weight, np.float64), self.part_of)
+
     def _named(self, path: int) -> list[str]:
         """The frames of a path as ``file:function``."""
         return [f"{file}:{function}" for function, file, _ in self._paths[path]]

@@ -43,7 +43,8 @@ class Steady:
     """What is judged: ``window``; ``told``, in words; ``rows``, the iterations in it of the processes that
     count, as `iterations` has them (none where nothing repeats); ``notes``, what is odd, a line each.
 
-    ``outer`` is what could have been judged at most: the measured part, or all of the capture.
+    ``outer`` is what could have been judged at most: the measured part, or all of the capture. ``lone``:
+    the only whole iteration of the capture is, perhaps a first one.
     """
 
     window: Window
@@ -52,6 +53,7 @@ class Steady:
     rows: pd.DataFrame
     found: Iterations | None = None
     notes: tuple[str, ...] = field(default=())
+    lone: bool = False
 
     @property
     def width(self) -> int:
@@ -175,14 +177,15 @@ def _of_iterations(outer: Window, found: Iterations, kept: pd.DataFrame) -> Stea
             f"one); judged are {count:,} of the more frequent kind that follow each other"
         )
     warm = int(mine["warm_up"].sum())
-    if count == 1 and not warm:
+    lone = count == 1 and not warm
+    if lone:
         notes.append(
             "it is the only whole iteration, perhaps a first one, where code is loaded and memory is "
             "asked for: what is said of it need not hold for those that follow"
         )
     told = f"{count:,} iteration{'s' * (count != 1)}, found by {found.how}"
     told += f"; {warm} before them are warm-up" if warm else ""
-    return Steady(window, outer, told, rows, found, tuple(notes))
+    return Steady(window, outer, told, rows, found, tuple(notes), lone)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.rules.finding import HIGH, CannotJudgeError, Finding, Verdict, rule
 from labcode.analysis.rules.tables import LAUNCHES, Tables, top
 from labcode.analysis.timeline import intervals
@@ -32,6 +33,8 @@ _BOUNDS = {
     "copy-in": "the link to the host: fewer bytes",
     "copy-out": "the link to the host: fewer bytes",
 }
+# a matrix times a vector, or a sum of products: each number of the matrix is read for two operations
+VECTOR = r"(?i)gem(?:v|k1_)|gevm|\bdot_kernel|reduce_1Block|_mv_"
 _MEMORY = "the bandwidth of the memory: fewer bytes, fewer passes over the data"
 START_UP_SHARE = 0.2
 OVERHEAD_SHARE = 0.02
@@ -325,6 +328,12 @@ def good(tables: Tables, verdicts: Sequence[Verdict]) -> Verdict:
     busy = table[table["side"] != "idle"].sort_values("total_ns", ascending=False)
     first = str(busy["owner"].iloc[0]) if len(busy) else ""
     bound = _BOUNDS.get(first, _MEMORY)
+    if is_good and first in ("matmul", "no-tensor-cores"):
+        kernels, owner = tables.worst_kernels
+        spent = duration_ns(kernels) * (owner == CODE[first])
+        vector = spent[named_like(kernels["name"], VECTOR)].sum() / max(spent.sum(), 1)
+        if vector >= 0.5:
+            bound = f"{_MEMORY}: {percent(vector)} of the products are a matrix times a vector"
     what = "an iteration" if tables.count else "the window"
     message = f"the GPU computes for {percent(computing / max(ledger.each_ns, 1))} of {what}"
     if most is not None:

@@ -25,6 +25,17 @@ DOUBLE = r"_f64f64_|d884gemm|(?i:(?<![a-z])dgemm)|<(?:\(?int\)?\d+, )*double\b|^
 DOUBLE_SHARE, HALF = 0.05, 0.5  # of an iteration; of the bytes, which fp32 moves
 CHAIN = 2  # elementwise kernels in a row that one could do
 PLAIN_REDUCTION = r"reduce_kernel"
+# Distances of all to all: a difference of tensors that are not of one shape, squared, summed.
+DISTANCES = (
+    r"(?<!vectorized_)(?<!unrolled_)elementwise_kernel<.*CUDAFunctor_add",
+    "pow_tensor_scalar",
+    r"reduce_kernel<.*sum_functor",
+)
+A_PRODUCT = (
+    "These are squares of differences, summed: distances of all to all, formed by broadcasting. A matrix "
+    "product gives them without writing a difference for each pair and dimension: torch.cdist, or "
+    "a² − 2 a·b + b² by torch.addmm."
+)
 FUSED_NS = 2_000  # the least that a kernel takes
 FEW = 0.5  # of the SMs that have a block
 SHORT_NS = 3_000  # a kernel that short has nothing to gain from more blocks
@@ -126,26 +137,37 @@ def no_tensor_cores(tables: Tables) -> Finding:
     title="The GPU computes in fp64",
     book="lm/precision",
     advice="NumPy's arrays are float64 unless told otherwise: torch.from_numpy(a).float(), dtype=np.float32, "
-    "model.float(); keep fp64 for what needs its digits.",
+    "model.float(); keep fp64 for what needs its digits. Matmuls in fp32 are faster still with "
+    "torch.set_float32_matmul_precision('high') (TF32).",
 )
 def double_precision(tables: Tables) -> Finding:
     """Kernels whose names say that they compute in fp64: matmuls of libraries, templates of PyTorch.
 
     Numerator: their time on the worst GPU. Gain: the replay in which they take half as long, for fp32 moves
-    half of the bytes and has at least twice the rate but on the tensor cores of data-center GPUs; cautious:
-    half of what is saved.
+    half of the bytes, and matmuls as long as on the tensor cores in TF32, by the rates of the data sheet, of
+    which seven tenths are reached; cautious: all take three quarters.
     """
-    kernels, _ = _mine(tables)
-    slow = kernels[named_like(kernels["name"], DOUBLE)]
+    kernels, owner = _mine(tables)
+    is_slow = named_like(kernels["name"], DOUBLE)
+    slow, products = kernels[is_slow], np.isin(owner[is_slow], [CODE["matmul"], CODE["no-tensor-cores"]])
     spent = int(duration_ns(slow).sum())
+    spec, (best, _) = tables.spec, _tensor_rate(tables)
+    rate = spec and (spec.peak("fp64_tensor") or spec.peak("fp64"))
+    product = min(max(rate / best / REAL, 0.02), HALF) if rate and best else HALF
 
-    def chosen(program: Program) -> Bools:
-        return np.asarray(named_like(tables.view.ops["name"].iloc[program.op], DOUBLE), np.bool_)
+    def shorter(program: Program, factor: float, of_product: float) -> Program:
+        chosen = named_like(tables.view.ops["name"].iloc[program.op], DOUBLE)
+        less = np.where(owned(tables, program, "matmul", "no-tensor-cores"), of_product, factor)
+        return replay.with_lengths(program, np.where(chosen, program.length * less, program.length))
 
+    saved = float((duration_ns(slow) * (1 - np.where(products, product, HALF))).sum())
     return cause(
         tables,
         gain_of(
-            tables, scaled(chosen, HALF), scaled(chosen, (1 + HALF) / 2), spent * (1 - HALF) / tables.width
+            tables,
+            lambda p: shorter(p, HALF, product),
+            lambda p: shorter(p, (1 + HALF) / 2, (1 + HALF) / 2),
+            saved / tables.width,
         ),
         f"{len(slow):,} kernels compute in fp64, for {tables.told(spent, tables.ledger)}"
         + _where(tables, slow),
@@ -229,6 +251,7 @@ def unfused_elementwise(tables: Tables) -> Finding:
     gain = gain_of(tables, lambda p: fused(p, 0.0), lambda p: fused(p, 0.5), spent / tables.width)
     table = kernels[chain >= 0]
     members = int((chain >= 0).sum())
+    distances = lengths[_distances(kernels, chain)].sum() >= spent / 2
     return cause(
         tables,
         gain,
@@ -240,6 +263,7 @@ def unfused_elementwise(tables: Tables) -> Finding:
         "ns in chains of elementwise kernels on the worst GPU",
         _told_kernels(table),
         enough=count > 0 and saved >= 0.03 * tables.width,
+        advice=A_PRODUCT if distances else "",
     )
 
 
@@ -434,6 +458,30 @@ def _passes(ops: pd.DataFrame, chain: Ints, reduces: Bools) -> Ints:
     ]
     found = np.full(len(ops), -1, np.int64)
     found[order] = np.cumsum(begins) - 1
+    return found
+
+
+def _distances(ops: pd.DataFrame, chain: Ints) -> Bools:
+    """Which operations of chains are the three of `DISTANCES`, one after another, each perhaps in parts."""
+    found = np.zeros(len(ops), np.bool_)
+    hits = [named_like(ops["name"], pattern) & (chain >= 0) for pattern in DISTANCES]
+    if not all(one.any() for one in hits):
+        return found
+    order = np.lexsort((ops["start_ns"].to_numpy(np.int64), chain))
+    order = order[chain[order] >= 0]
+    step = np.full(len(order), -1)
+    for number, one in enumerate(hits):
+        step[one[order]] = number
+    first = np.flatnonzero(np.append(True, (np.diff(step) != 0) | (np.diff(chain[order]) != 0))[: len(order)])
+    group = np.zeros(len(order), np.int64)
+    group[first[1:]] = 1
+    group = np.cumsum(group)
+    kind, of = step[first], chain[order][first]
+    begins = (kind[:-2] == 0) & (kind[1:-1] == 1) & (kind[2:] == 2) & (of[:-2] == of[2:])
+    inside = np.zeros(len(first), np.bool_)
+    for number in range(len(DISTANCES)):
+        inside[np.flatnonzero(begins) + number] = True
+    found[order[inside[group]]] = True
     return found
 
 

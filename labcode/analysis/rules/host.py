@@ -9,8 +9,10 @@ from labcode.analysis.ledger.lines import BACKWARD
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.ledger.steady import loading_launches
+from labcode.analysis.ledger.view import View
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.predicted import (
+    FOUND,
     calls_of_ops,
     cause,
     gain_of,
@@ -24,10 +26,10 @@ from labcode.analysis.rules.predicted import (
 from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
-from labcode.reports.columns import Bools, Ints
-from labcode.reports.frames import is_any
-from labcode.reports.report import SampledReport
-from labcode.show import percent
+from labcode.reports.columns import Bools, Floats, Ints
+from labcode.reports.frames import codes_of, is_any
+from labcode.reports.report import AllocatorReport, FunctionsReport, SampledReport
+from labcode.show import percent, time_text
 
 ALLOCATIONS, FREEING = 2, "Free"
 BLOCKED = 0.5  # of the samples
@@ -36,7 +38,11 @@ FORWARD = 2  # times the code before a launch of the backward pass, which is no 
 IS_NAN = r"CompareEqFunctor|(?i:isnan)"  # a number that does not equal itself
 ANY = r"reduce_kernel<.*\bor_kernel"
 TRACES = r"(?:^|/)traceback\.py:|torch/fx/traceback\.py:"
-OFTEN = 0.1  # of the compiling: so much in an iteration counts
+CHECKPOINT = r"torch/utils/checkpoint\.py:(?:checkpoint|recompute_fn|unpack_hook|backward)$"
+CHECKPOINTED = r"^(?:autograd::engine::evaluate_function: )?CheckpointFunction(?:Backward)?\b"
+ALIKE = 3  # kernels in a row
+AMPLE = 0.5  # of the GPU's memory: with more in use it is not said that there is plenty
+OFTEN, TENTHS = 0.1, 10  # of the compiling: so much in an iteration counts
 GIVES_BACK = r"torch/cuda/memory\.py:empty_cache$"
 _LOADING = CODE["loading"]
 
@@ -200,8 +206,9 @@ def compiling_in_loop(tables: Tables) -> Finding:
 
     Numerator: that time. Gain: the replay without these calls and the code before them; cautious: half of it
     stays. Where it comes back in few iterations that lie apart, as for a shape every so often, no round that
-    is played holds as much of it: then the idle time itself, for nothing runs beside it. Where nothing
-    repeats, what first launches load is start-up, and no verdict.
+    is played holds as much of it: then the idle time itself, for nothing runs beside it. What lies in one
+    place (`_once`) is not seen to come back: a fact, without a gain, for a longer run has no more of it.
+    Where nothing repeats, what first launches load is start-up, and no verdict.
     """
     tables.need_api()
     ledger = tables.ledger
@@ -222,9 +229,19 @@ def compiling_in_loop(tables: Tables) -> Finding:
         less = replay.without_calls(program, inside, keep)
         return replay.without_code(less, code, keep)
 
-    gain = gain_of(tables, lambda p: changed(p, 0.0), lambda p: changed(p, 0.5), 1.0 if spent else 0.0)
     where, share = told_places(found), spent / max(ledger.whole_ns, 1)
+    begins = ledger.edges[0]
+    if tables.count < 2:
+        begins = ledger.window[0] + np.arange(TENTHS) * tables.width // TENTHS
     again = _apart(pieces, ledger.edges[0])
+    name = "ns idle while code is compiled or loaded on the worst GPU"
+    if share >= FOUND and again < 2 and spent >= 2 * first_ns and _once(pieces, begins):
+        message = f"GPU {ledger.device} waits while code is compiled or loaded for {time_text(spent)}, once"
+        message += f" in {tables.count:,} iterations" if tables.count > 1 else ""
+        message += ": a longer run has no more of it" + (f"; {where}" if where else "")
+        spent = min(spent, tables.width)
+        return Finding(True, message, spent, name, tables.width, "ns of the window", None, found, "info")
+    gain = gain_of(tables, lambda p: changed(p, 0.0), lambda p: changed(p, 0.5), 1.0 if spent else 0.0)
     if again > 1 and share > gain.share:
         gain = Gain(share, share / 2, share)
         where = f"most of it in {again} iterations that lie apart" + (f"; {where}" if where else "")
@@ -234,7 +251,7 @@ def compiling_in_loop(tables: Tables) -> Finding:
         f"GPU {ledger.device} waits while code is compiled or loaded for "
         f"{tables.told(spent, ledger)}" + (f"; {where}" if where else ""),
         min(spent, tables.width),
-        "ns idle while code is compiled or loaded on the worst GPU",
+        name,
         found,
         enough=spent > 0 and spent >= 2 * first_ns,
         owner="loading",
@@ -243,11 +260,24 @@ def compiling_in_loop(tables: Tables) -> Finding:
 
 def _apart(pieces: pd.DataFrame, begins: Ints) -> int:
     """How many iterations, none right after another, hold a tenth or more of some idle time each."""
-    start, end = spans(pieces)
-    inside = np.searchsorted(begins, start, "right") - 1
-    spent = np.bincount(np.maximum(inside, 0), end - start, len(begins))
+    spent = _in_each(pieces, begins)
     much = np.flatnonzero(spent >= OFTEN * max(spent.sum(), 1.0))
     return int((np.diff(much) > 1).sum()) + bool(len(much))
+
+
+def _once(pieces: pd.DataFrame, begins: Ints) -> bool:
+    """Whether nine tenths of some idle time lie in one iteration, or in a tenth of all in a row."""
+    spent = _in_each(pieces, begins)
+    order = np.argsort(-spent, kind="stable")
+    count = int(np.searchsorted(np.cumsum(spent[order]), (1 - OFTEN) * spent.sum())) + 1
+    return count <= max(len(begins) // TENTHS, 1) and bool(np.ptp(order[:count]) < count)
+
+
+def _in_each(pieces: pd.DataFrame, begins: Ints) -> Floats:
+    """ns of some idle time in each iteration."""
+    start, end = spans(pieces)
+    inside = np.searchsorted(begins, start, "right") - 1
+    return np.asarray(np.bincount(np.maximum(inside, 0), end - start, len(begins)), np.float64)
 
 
 @rule(
@@ -337,6 +367,137 @@ def found_nan_checks(tables: Tables) -> tuple[Bools, int, float]:
         found[rows[low : high + 1]] = True
     after = np.append(start[kept], end[kept[-1]])[first + 3]
     return found, len(first), float(np.maximum(after - start[kept[first]], 0).sum())
+
+
+@rule(
+    "recomputation",
+    title="The backward pass computes the forward pass again",
+    book="pytorch/memory",
+    advice="It is the price of checkpoints of activations, which save memory. Where memory is left, "
+    "checkpoint fewer layers (every second one) or none (gradient_checkpointing_disable()), and see whether "
+    "the peak still fits (torch.cuda.max_memory_allocated()).",
+)
+def recomputation(tables: Tables) -> Finding:
+    """Kernels of the forward pass that the backward pass launches again, where checkpoints are seen.
+
+    Stacks, functions, ranges or operators have to name PyTorch's checkpoints. Numerator: the time of these
+    kernels on the worst GPU (`found_recomputed`). Gain: the replay without them and their launches; cautious:
+    half of it, as if every second layer were checkpointed. Whether the activations would fit no capture
+    tells: more than medium it is only where less than half of the GPU's memory is known to be in use.
+    """
+    tables.need_busy()
+    tables.need_kernels()
+    again = found_recomputed(tables)
+    ledger, host, ops = tables.ledger, tables.replay.host, tables.view.ops
+    start, end = spans(ops)
+    mine = again & (ops["device"].to_numpy(np.int64) == ledger.device) & is_any(ops["kind"], "kernel")
+    mine &= (start >= ledger.window[0]) & (end <= ledger.window[1])
+    count, spent = int(mine.sum()), int((end - start)[mine].sum())
+
+    def once(program: Program) -> Program:
+        less = replay.without_ops(program, again[program.op])
+        mine = np.append(calls_of_ops(program, again[program.op]), False)
+        return replay.without_code(less, mine[replay.launch_of(program)])
+
+    gain = gain_of(tables, once, None, 1.0 if count else 0.0)
+    if not count:
+        message = (
+            "the backward pass launches nothing of the forward pass again, as far as checkpoints are seen"
+        )
+        return cause(
+            tables,
+            gain,
+            message,
+            0,
+            "ns in kernels computed again on the worst GPU",
+            pd.DataFrame(),
+            enough=False,
+        )
+    message = (
+        f"{count / max(ledger.count, 1):,.0f} kernels of the forward pass "
+        f"{'in each iteration ' if tables.count else ''}are computed again in the backward pass, for "
+        f"{tables.told(spent, ledger)}: a price paid for memory"
+    )
+    used, size = _memory_used(tables)
+    if size:
+        message += (
+            f", of which the program used up to {used / 1e9:.3g} of {size / 1e9:.3g} GB"
+            if used
+            else f"; how much of the GPU's {size / 1e9:.3g} GB is in use the capture does not tell"
+        )
+    where = told_lines(tables.lines.above(host.pid, host.main, ledger.window, CHECKPOINT))
+    names = ops["short_name"][mine].to_numpy(object)
+    rows = pd.DataFrame({"name": names, "total_ns": (end - start)[mine]}).groupby("name")["total_ns"]
+    evidence = rows.agg(["size", "sum"]).reset_index()
+    return cause(
+        tables,
+        gain,
+        message + (f"; {where}" if where else ""),
+        min(spent, tables.width),
+        "ns in kernels computed again on the worst GPU",
+        top(evidence.rename(columns={"size": "count", "sum": "total_ns"}), "total_ns"),
+        certain=0 < used < AMPLE * size,
+    )
+
+
+def found_recomputed(tables: Tables) -> Bools:
+    """Which operations of the view are of the forward pass, launched again by a thread of autograd's.
+
+    Kernels that stand in three launches in a row, not all alike, which the main thread makes in the same
+    order, too, with as many blocks and threads; and what lies between them. None without a checkpoint.
+    """
+    view, host = tables.view, tables.replay.host
+    found = np.zeros(len(view.ops), np.bool_)
+    if not _checkpoints(tables):
+        return found
+    every = np.flatnonzero((view.row >= 0) & (view.ops["pid"].to_numpy(np.int64) == host.pid))
+    every = every[np.argsort(_launched_at(view, every), kind="stable")]
+    tid = view.api["tid"].to_numpy(np.int64)[view.row[every]]
+    is_kernel = is_any(view.ops["kind"], "kernel")[every]
+    kind = codes_of(view.ops["name"])[0].astype(np.int64)
+    for sizes in tables.grids:
+        if len(sizes):
+            kind = np.unique(np.stack((kind, sizes.astype(np.int64))), axis=1, return_inverse=True)[1].ravel()
+    forward, others = every[is_kernel & (tid == host.main)], every[is_kernel & (tid != host.main)]
+    if len(forward) < ALIKE or len(others) < ALIKE:
+        return found
+    runs = np.lib.stride_tricks.sliding_window_view
+    known, asked = runs(kind[forward], ALIKE), runs(kind[others], ALIKE)
+    number = np.unique(np.concatenate((known, asked)), axis=0, return_inverse=True)[1].ravel()
+    same = np.isin(number[len(known) :], number[: len(known)]) & (asked != asked[:, :1]).any(axis=1)
+    for step in range(ALIKE):
+        found[others[step : step + len(same)][same]] = True
+    rest = every[~is_kernel & (tid != host.main)]  # what lies between two of these kernels belongs to them
+    place = np.searchsorted(_launched_at(view, others), _launched_at(view, rest))
+    some = (place > 0) & (place < len(others))
+    rest, place = rest[some], place[some]
+    found[rest] = found[others[place - 1]] & found[others[place]]
+    return found
+
+
+def _launched_at(view: View, ops: Ints) -> Ints:
+    return view.api["start_ns"].to_numpy(np.int64)[view.row[ops]]
+
+
+def _checkpoints(tables: Tables) -> bool:
+    """Whether something names PyTorch's checkpoints of activations."""
+    if tables.lines.any_frame(CHECKPOINT):
+        return True
+    report = tables.report
+    names = [report.ops()["name"]] if isinstance(report, FunctionsReport) else []
+    return any(bool(named_like(one, CHECKPOINTED).any()) for one in (tables.view.nvtx["name"], *names))
+
+
+def _memory_used(tables: Tables) -> tuple[int, int]:
+    """The most bytes of the worst GPU that PyTorch held, and its size; 0 where the capture does not tell."""
+    gpus = tables.report.gpus()
+    size = gpus.loc[gpus["device"] == tables.ledger.device, "memory_bytes"].dropna()
+    held = 0
+    if isinstance(tables.report, AllocatorReport):
+        memory = tables.report.memory()
+        mine = memory[(memory["device_type"] == "cuda") & (memory["device"] == tables.ledger.device)]
+        held = int(mine["reserved_bytes"].fillna(0).max()) if len(mine) else 0
+    return held, int(size.iloc[0]) if len(size) else 0
 
 
 @rule(

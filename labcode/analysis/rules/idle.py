@@ -9,7 +9,7 @@ from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.ledger.steady import LEAST_LOADING_NS
 from labcode.analysis.rules.finding import Finding, rule
-from labcode.analysis.rules.host import found_nan_checks
+from labcode.analysis.rules.host import found_nan_checks, found_recomputed
 from labcode.analysis.rules.predicted import (
     calls_of_ops,
     cause,
@@ -136,7 +136,7 @@ def launch_bound(tables: Tables) -> Finding:
     bold = half if _allocates(tables) else lambda p: cheaper(p, 0.1, True)
     gain = gain_of(tables, bold, half, 1.0 if owed else 0.0)
     checked = found_nan_checks(tables)[2] / max(ledger.whole_ns, 1)
-    explained = max(tables.optimizer[0], _of_reads(tables)[1], checked)
+    explained = max(tables.optimizer[0], _of_reads(tables)[1], checked, _of_recomputing(tables))
     gain = Gain(gain.share * (1 - explained), gain.low * (1 - explained), gain.high)
     count = int((tables.work["device"] == ledger.device).sum()) / max(tables.count, 1)
     # all that the thread does delays launches: it is never ahead
@@ -154,6 +154,17 @@ def launch_bound(tables: Tables) -> Finding:
         enough=max(worst, owed * tables.width / max(ledger.whole_ns, 1)) >= LAUNCH_BOUND_SHARE * tables.width,
         owner="launch",
     )
+
+
+def _of_recomputing(tables: Tables) -> float:
+    """The share of the launching, calls and the code before them, that computes the forward pass again."""
+    program = tables.replay.program
+    again = found_recomputed(tables)
+    if program is None or not again.any():
+        return 0.0
+    spent = program.gap + program.spent
+    mine = np.append(calls_of_ops(program, again[program.op]), False)[replay.launch_of(program)]
+    return float(spent[mine].sum() / max(float(spent.sum()), 1.0))
 
 
 def _allocates(tables: Tables) -> bool:

@@ -8,7 +8,7 @@ import pandas as pd
 from labcode.analysis.ledger.lines import Place
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program, call_of
-from labcode.analysis.rules.finding import Finding
+from labcode.analysis.rules.finding import HIGH, MEDIUM, Finding
 from labcode.analysis.rules.tables import Tables
 from labcode.analysis.timeline.joins import duration_ns, spans
 from labcode.reports.columns import Bools, Floats, Ints
@@ -49,9 +49,12 @@ def cause(
     least: float = FOUND,
     advice: str = "",
     owner: str = "",
+    certain: bool = True,
 ) -> Finding:
     """A finding with a predicted gain; found where that is worth it and the rule has seen enough.
 
+    More than medium is nothing that was seen in one iteration alone, perhaps a first one, nor what is not
+    ``certain``.
     ``owner`` is what of the ledger the cause is about. Where the worst GPU alone has it and the others wait
     for that one, no more is gained than they wait.
     """
@@ -61,6 +64,7 @@ def cause(
     wait = tables.lateness(owner)
     if wait is not None:
         gain = Gain(min(gain.share, 0.9 * wait), min(gain.low, wait / 2), min(gain.high, wait))
+    capped = gain.share >= HIGH and gain.low >= MEDIUM and (tables.judged.lone or not certain)
     return Finding(
         enough and gain.share >= least,
         message,
@@ -70,6 +74,7 @@ def cause(
         "ns of the window",
         gain.share,
         evidence,
+        "medium" if capped else "",
         low=gain.low,
         high=gain.high,
         advice=advice,

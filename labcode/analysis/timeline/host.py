@@ -1,9 +1,11 @@
 """A trace with Python's functions in; where the time of the threads that ran Python went, by line, out."""
 
+import ast
 import functools
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,8 @@ from labcode.analysis.timeline import tree as kineto_tree
 from labcode.analysis.timeline.joins import named_like, spans
 from labcode.analysis.timeline.links import nearest
 from labcode.analysis.timeline.own import own_names
+from labcode.errors import LabError
+from labcode.inputs import plain_file
 from labcode.reports.columns import Bools, Ints
 from labcode.reports.frames import codes_of
 from labcode.reports.kineto.report import KinetoReport
@@ -26,6 +30,7 @@ _WAITS = re.compile(  # built-in functions in which something else is waited for
 _NAMELESS = r"\): <(?:genexpr|listcomp|dictcomp|setcomp|lambda)>$"  # of the function around them
 _UPDATE = r"^Optimizer\.step#"
 UPDATES = 3
+_LARGEST_SOURCE = 1 << 20  # bytes
 COLUMNS = {"where": "str", "calls": "str", "self_ns": "int64", "share": "float64"}
 
 
@@ -33,11 +38,12 @@ def host_lines(report: KinetoReport) -> pd.DataFrame:
     """Where the time of the threads that ran the program's Python went, the most first; of each rank.
 
     rank (of traces of several), where (function and place, ``load, train.py:4``; a comprehension counts for
-    the function around it), calls (what the line of the program calls: an operator, a function of a library,
-    something built in that waits or runs operators; or `OWN`, with what else is built in), self_ns (without
-    what the program's own functions inside take), share of the rank's `extent_ns`. Where an optimizer makes
-    updates, only what lies between the first and the last one counts (`updates`).
-    Empty without functions of Python (``with_stack=True``).
+    the function around it; the line is that of the only call where the source lies beside the trace, else
+    the function's first one, which is all that a trace tells), calls (what the line of the program
+    calls: an operator, a function of a library, something built in that waits or runs operators; or `OWN`,
+    with what else is built in), self_ns (without what the program's own functions inside take), share of the
+    rank's `extent_ns`. Where an optimizer makes updates, only what lies between the first and the last one
+    counts (`updates`). Empty without functions of Python (``with_stack=True``).
     """
     parts = {rank: _lines(report, rank) for rank in report.ranks}
     if len(parts) == 1:
@@ -73,7 +79,10 @@ def _lines(report: KinetoReport, rank: int) -> pd.DataFrame:
     )
     found = table.groupby(["where", "calls"], sort=False)["self_ns"].sum().reset_index()
     found["share"] = found["self_ns"] / max(length, 1)
-    found = found.assign(where=found["where"].map(place), calls=found["calls"].map(callee))
+    folder = report.path if report.path.is_dir() else report.path.parent
+    pairs = zip(found["where"], found["calls"], strict=True)
+    where = pd.Series([_called_at(str(one), str(name), folder) for one, name in pairs], dtype="str")
+    found = found.assign(where=where, calls=found["calls"].map(callee))
     found = found.groupby(["where", "calls"], sort=False).sum().reset_index()
     return found.sort_values("self_ns", ascending=False, kind="stable", ignore_index=True).astype(COLUMNS)
 
@@ -179,6 +188,49 @@ def extent_ns(report: KinetoReport, rank: int) -> int:
     functions = functions[functions["rank"] == rank]
     mine = functions[own_names(functions["name"].to_numpy(object))]
     return int(mine["end_ns"].max() - mine["start_ns"].min()) if len(mine) else 0
+
+
+def _called_at(name: str, called: str, folder: Path) -> str:
+    """As `place`, with the line of the only call of something in the function, where its source is found."""
+    frame, other = _FRAME.fullmatch(name), _BUILT_IN.fullmatch(called) or _FRAME.fullmatch(called)
+    if frame and called != OWN:
+        word = other[other.lastindex or 0] if other else called.rpartition("::")[2]
+        source = Path(frame["file"])  # of a program beside its trace; nothing else is looked into
+        inside = {} if source.is_absolute() or ".." in source.parts else _calls(folder / source)
+        lines = inside.get((int(frame["line"]), frame["function"]), {}).get(word, set())
+        if len(lines) == 1:
+            return f"{frame['function']}, {frame['file']}:{min(lines)}"
+    return place(name)
+
+
+@functools.lru_cache(maxsize=64)
+def _calls(path: Path) -> dict[tuple[int, str], dict[str, set[int]]]:
+    """Of each function in a source (its first line, where its decorators begin, and its name) the lines of
+    calls, by what is called; none where there is no such source.
+    """
+    found: dict[tuple[int, str], dict[str, set[int]]] = {}
+    try:
+        tree = ast.parse(plain_file(path, most_bytes=_LARGEST_SOURCE).read_bytes())
+    except (LabError, OSError, SyntaxError, ValueError, RecursionError):
+        return found
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            key = min(one.lineno for one in (node, *node.decorator_list)), node.name
+        elif isinstance(node, ast.Module):
+            key = 1, "<module>"
+        else:
+            continue
+        inside = found.setdefault(key, {})
+        rest: list[ast.AST] = list(node.body)
+        while rest:
+            one = rest.pop()
+            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                continue  # has frames of its own
+            if isinstance(one, ast.Call) and isinstance(one.func, ast.Name | ast.Attribute):
+                word = one.func.id if isinstance(one.func, ast.Name) else one.func.attr
+                inside.setdefault(word, set()).add(one.func.end_lineno or one.lineno)
+            rest += ast.iter_child_nodes(one)
+    return found
 
 
 def place(name: str) -> str:

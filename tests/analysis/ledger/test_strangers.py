@@ -561,6 +561,65 @@ def test_what_is_compiled_every_so_often_counts_in_the_whole_loop(tmp_path: Path
     assert first.gain == pytest.approx(gained_by(fault, mended), abs=0.05)
 
 
+def test_what_is_loaded_once_is_a_fact_and_promises_nothing(tmp_path: Path) -> None:
+    """About half a second in one of thirty iterations of 12 ms; in every third of them it is a cause."""
+
+    def loop(when: set[int]) -> list[Verdict]:
+        def loads(m: strangers.Machine, step: int) -> None:
+            if step in when:
+                m.call("cuModuleLoadData", 500 * strangers.MS)
+
+        name = f"{len(when)}.sqlite"
+        return judged(strangers.train(strangers.started(), after=loads).export(tmp_path / name))
+
+    once = next(one for one in loop({12}) if one.rule == "compiling-in-loop")
+    assert once.severity == "info" and once.gain is None
+    assert "ms, once in 29 iterations" in once.message
+    often = next(one for one in loop(set(range(3, 30, 3))) if one.rule == "compiling-in-loop")
+    assert often.severity == "high" and often.gain is not None and often.gain > 0.8
+
+
+def test_matmuls_in_fp64_gain_what_tf32_takes_less(tmp_path: Path) -> None:
+    """The tensor cores of an H200 do 67 TFLOP/s in fp64 and 494.5 in TF32, of which seven tenths count."""
+    ms = strangers.MS
+    fault, mended = (
+        strangers.train(strangers.started(), gemm=strangers.DOUBLE, gemm_ns=round(2 * ms * factor))
+        for factor in (1.0, 67 / 494.5 / 0.7)
+    )
+    first, *_ = judged(fault.export(tmp_path / "a.sqlite"))
+    assert first.rule == "double-precision" and "TF32" in first.advice
+    assert first.gain == pytest.approx(gained_by(fault, mended), abs=0.02)
+
+
+def test_a_matrix_times_a_vector_is_bound_by_the_memory(tmp_path: Path) -> None:
+    name = "void gemv2T_kernel_val<int, int, float, float, float, float, (int)128, (int)16>(T1)"
+    machine = strangers.train(strangers.started(), gemm=name)
+    first, *_ = judged(machine.export(tmp_path / "a.sqlite"))
+    assert first.rule == "good" and "the rate of" not in first.message
+    assert "what bounds it next is the bandwidth of the memory" in first.message
+    assert "of the products are a matrix times a vector" in first.message
+
+
+@pytest.mark.parametrize(
+    ("kernel", "told"), [("elementwise_kernel", True), ("vectorized_elementwise_kernel", False)]
+)
+def test_distances_of_all_to_all_are_a_product(tmp_path: Path, kernel: str, told: bool) -> None:
+    """Tensors of one shape are subtracted by a vectorized kernel: an error, which no product gives."""
+
+    def distances(m: strangers.Machine) -> None:
+        for name in (
+            f"void {kernel}<(int)128, (int)2, CUDAFunctor_add<float>>(int, T3)",
+            "void vectorized_elementwise_kernel<(int)4, pow_tensor_scalar_kernel_impl<float, float>>(int)",
+        ):
+            m.launch(name, 300 * strangers.US)
+            m.launch(name, 300 * strangers.US)
+        m.launch("void reduce_kernel<(int)512, (int)1, sum_functor<float, float>>(T3)", 400 * strangers.US)
+
+    machine = strangers.train(strangers.started(), in_layer=distances)
+    first, *_ = judged(machine.export(tmp_path / "a.sqlite"))
+    assert first.rule == "unfused-elementwise" and ("torch.cdist" in first.advice) is told
+
+
 def test_results_checked_for_nan_gain_what_mending_gains(tmp_path: Path) -> None:
     def loop(check: bool) -> strangers.Machine:
         return strangers.train(
@@ -582,6 +641,51 @@ def test_a_loss_looked_at_for_nan_is_no_such_check(tmp_path: Path) -> None:
 
     machine = strangers.train(strangers.started(), after=look)
     assert "nan-checks" not in [one.rule for one in judged(machine.export(tmp_path / "a.sqlite"))]
+
+
+BLOCK: Frame = ("forward", "/home/me/project/model.py", 33)
+CHECKPOINT: Frame = ("checkpoint", "/usr/lib/python3/site-packages/torch/utils/checkpoint.py", 512)
+WHOLE: Frame = ("forward", "/home/me/project/model.py", 50)
+
+
+def with_checkpoint(machine: strangers.Machine, path: Path, frames: Sequence[Frame]) -> list[Verdict]:
+    """Judge an export whose samples of the main thread have some frames, from the outermost on."""
+    stack = (strangers.HERE, *frames)[::-1]
+    samples = [(at, stack) for at in range(strangers.started().now, machine.now, 5 * strangers.MS)]
+    return judged(
+        machine.export(path, nvtx=[x.domain(9, PERIODIC)], extra_sql=python_stacks(samples, pid=100, tid=100))
+    )
+
+
+@pytest.mark.parametrize("each", [1, 2])
+def test_layers_computed_again_gain_what_mending_gains(tmp_path: Path, each: int) -> None:
+    """Where the capture does not tell how much memory is used it is medium at most."""
+    fault, mended = (
+        strangers.checkpointed(strangers.started(), again=one, each=each) for one in (True, False)
+    )
+    found = with_checkpoint(fault, tmp_path / "a.sqlite", (WHOLE, CHECKPOINT, BLOCK))
+    first = next(one for one in found if one.rule == "recomputation")
+    assert first.severity == ("medium" if each == 1 else "low")
+    assert f"{32 // each} kernels of the forward pass in each iteration" in first.message
+    assert "of the GPU's 150 GB is in use the capture does not tell" in first.message
+    assert "in `forward`, model.py:50" in first.message
+    assert first.gain == pytest.approx(gained_by(fault, mended), abs=0.02)
+    rest = with_checkpoint(mended, tmp_path / "b.sqlite", (WHOLE, CHECKPOINT, BLOCK))
+    assert "recomputation" not in [one.rule for one in rest]
+
+
+def test_kernels_launched_again_without_a_checkpoint_are_no_recomputation(tmp_path: Path) -> None:
+    machine = strangers.checkpointed(strangers.started())
+    found = with_checkpoint(machine, tmp_path / "a.sqlite", (WHOLE, BLOCK))
+    assert "recomputation" not in [one.rule for one in found]
+
+
+def test_ranges_of_autograd_name_checkpoints_as_well(tmp_path: Path) -> None:
+    machine = strangers.checkpointed(strangers.started())
+    begin = machine.now - 5 * strangers.MS
+    mark = x.push_pop(begin, begin + strangers.MS, "CheckpointFunctionBackward", pid=100, tid=101)
+    first, *_ = judged(machine.export(tmp_path / "a.sqlite", nvtx=[mark]))
+    assert first.rule == "recomputation"
 
 
 def test_normalizations_of_nchw_have_all_sms_once_the_layout_is_right(tmp_path: Path) -> None:
@@ -633,6 +737,21 @@ def test_one_whole_iteration_may_be_a_first_one(tmp_path: Path) -> None:
     told = labcode("diagnose", str(path))
     assert "the only whole iteration, perhaps a first one" in told.stdout + told.stderr
     assert "allocation-in-loop" not in [one.rule for one in judged(path)]
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_what_one_iteration_alone_shows_is_medium_at_most(tmp_path: Path, steps: int) -> None:
+    machine, marks = strangers.Machine(), []
+    for number in range(steps):
+        begin = machine.now
+        for _ in range(8):
+            strangers.layer(machine, 300 * strangers.US, strangers.SIMT)
+        machine.wait()
+        marks.append(x.push_pop(begin, machine.now, f"step {number}", pid=machine.pid, tid=machine.pid))
+    found = judged(machine.export(tmp_path / "a.sqlite", nvtx=marks))
+    one = next(one for one in found if one.rule == "no-tensor-cores")
+    assert one.gain is not None and one.gain > 0.5
+    assert one.severity == ("medium" if steps == 1 else "high")
 
 
 @pytest.mark.parametrize(

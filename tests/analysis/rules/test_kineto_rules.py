@@ -204,3 +204,33 @@ def test_output_and_refusals(tmp_path: Path) -> None:
         run(path, fmt="table", only=["no-step"], output=output, notes=notes)
     with pytest.raises(LabError, match="'xml' is not a format"):
         run(path, fmt="xml", only=[], output=output, notes=notes)
+
+
+@pytest.mark.parametrize(("mark", "found"), [("CheckpointFunctionBackward", True), ("AddmmBackward0", False)])
+def test_a_trace_tells_what_the_backward_pass_computes_again(tmp_path: Path, mark: str, found: bool) -> None:
+    """Four kernels of 100 µs forward, the same four again on autograd's thread, four of the backward pass.
+
+    Of 1.2 ms a step 0.4 are gone without them; 1 of the GPU's 150 GB is held, so that there is plenty.
+    """
+    trace, at = Trace(), 0
+    for number in range(12):
+        begin, free = at, at + 20_000
+        for tid, names in (
+            (traces.MAIN, (GEMM, ADD) * 2),
+            (2, (GEMM, ADD) * 2),
+            (2, (GEMM + "_t", "sum") * 2),
+        ):
+            for name in names:
+                trace.launch(name, (at, at + 5_000), (free, free + 100_000), tid=tid)
+                at, free = at + 10_000, free + 100_000
+        trace.op(mark, begin + 40_000, begin + 120_000, tid=2)
+        trace.memory(begin + 1_000, 1 << 20, 1 << 29)
+        trace.call("cudaDeviceSynchronize", at, free + 1_000)
+        at = free + 2_000
+        trace.annotation(f"ProfilerStep#{number}", begin, at)
+    one = verdicts(trace, tmp_path)["recomputation"]
+    assert (one.status == "found") is found
+    if found:
+        assert "4 kernels of the forward pass" in one.message and "1.07 of" in one.message
+        assert one.severity == "high"
+        assert one.gain == pytest.approx(400 / 1220, abs=0.02)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from labcode import reports
-from labcode.analysis.timeline.host import OWN, host_lines
+from labcode.analysis.timeline.host import OWN, _calls, host_lines
 from labcode.verbs.report.gather import gather
 
 THREAD = {"pid": 7, "tid": 7}
@@ -43,6 +43,43 @@ def test_time_belongs_to_the_innermost_function_of_the_program_and_to_what_it_ca
     assert rows[("main, train.py:8", "linear, torch/nn/functional.py:9")] == 200_000
     assert rows[("main, train.py:8", OWN)] == 200_000 and sum(rows.values()) == 1_000_000
     assert table["share"].sum() == pytest.approx(1.0) and table["self_ns"].is_monotonic_decreasing
+
+
+SOURCE = """import time
+
+
+def load(n):
+    total = 0
+    for _ in range(n):
+        time.sleep(0.5)
+{more}    return total
+def main(): {rest}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "rest", "line"),
+    [
+        ("", "torch.nn.functional.linear(a, b)", 7),
+        ("    sleep(1)\n", "...", 4),  # two calls: which of them a trace does not tell
+        ("    def late(): sleep(1)\n", "...", 7),  # has a frame of its own
+        ("(", "...", 4),  # no Python
+    ],
+)
+def test_the_line_is_that_of_the_only_call_where_the_source_lies_there(
+    trace: Path, more: str, rest: str, line: int
+) -> None:
+    source = SOURCE.format(more=more, rest=rest)
+
+    def where(text: str) -> str:
+        (trace.parent / "train.py").write_text(text, encoding="utf-8")
+        _calls.cache_clear()
+        with reports.open(trace) as report:
+            table = host_lines(report)
+        return str(table.loc[table["calls"] == "sleep", "where"].item())
+
+    assert where(source) == f"load, train.py:{line}"
+    assert where("\n" + source) == "load, train.py:4"  # another version of it
 
 
 def test_a_report_without_a_gpu_begins_with_what_the_program_waits_for(trace: Path) -> None:
