@@ -1,8 +1,12 @@
-"""The printed book: tables that may break, names that may break in them, checklists."""
+"""The printed book: tables that may break, names that may break in them, checklists, parts."""
+
+from types import SimpleNamespace
 
 from docutils import nodes
 from docutils.frontend import get_default_settings
 from docutils.utils import new_document
+from sphinx import addnodes
+from sphinx.util import texescape
 
 from labcode.book.sphinx import paper
 
@@ -61,3 +65,21 @@ def test_a_checklist_has_boxes_for_bullets() -> None:
     assert [item.astext() for item in checklist.findall(nodes.list_item)] == ["one", "two"]
     assert checklist[0].astext() == r"\renewcommand{\labelitemi}{☐}"
     assert [item.astext() for item in mixed.findall(nodes.list_item)] == ["☐ one", "two"]
+
+
+def test_a_part_begins_with_its_first_chapter() -> None:
+    def chapters(caption: str | None, *pages: str) -> addnodes.toctree:
+        return addnodes.toctree(caption=caption, entries=[(None, page) for page in pages])
+
+    pages = {name: addnodes.start_of_file(docname=name) for name in ("a", "b", "c", "d")}
+    whole = document(*pages.values())
+    index = document(chapters("Tools & more", "a", "b"), chapters(None, "c"), chapters("Guides", "gone", "d"))
+    whole.settings.env = SimpleNamespace(
+        app=None,
+        config=SimpleNamespace(root_doc="index", latex_engine="xelatex"),
+        get_doctree={"index": index}.__getitem__,
+    )
+    texescape.init()  # as the builder does
+    paper.PartsBeforeChapters(whole).run()
+    begins = {name: [raw.astext() for raw in page.findall(nodes.raw)] for name, page in pages.items()}
+    assert begins == {"a": [r"\part{Tools \& more}"], "b": [], "c": [], "d": [r"\part{Guides}"]}

@@ -1,6 +1,6 @@
 """The printed book: executed pages in; out, pages without the code that the web folds away, whose long tables
-may go on on the next sheet, whose long names may break in the columns of tables, and whose checklists have
-boxes for bullets.
+may go on on the next sheet, whose long names may break in the columns of tables, whose checklists have
+boxes for bullets, and whose chapters stand in parts.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util.texescape import escape
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -29,6 +31,7 @@ def register(app: Sphinx) -> None:
     app.add_post_transform(LetTablesBreak)
     app.add_post_transform(LetNamesBreak)
     app.add_post_transform(BoxesForBullets)
+    app.add_post_transform(PartsBeforeChapters)
 
 
 class DropFoldedCode(SphinxPostTransform):
@@ -101,3 +104,19 @@ class BoxesForBullets(SphinxPostTransform):
                 text.parent.replace(text, nodes.Text(text.removeprefix(BOX)))
             bullet = rf"\renewcommand{{\labelitemi}}{{{BOX.strip()}}}"
             found.insert(0, nodes.raw("", bullet, format="latex"))
+
+
+class PartsBeforeChapters(SphinxPostTransform):
+    """A part of the book has its name before its first chapter; Sphinx leaves captions of toctrees out."""
+
+    default_priority = 199
+    formats = ("latex",)
+
+    def run(self, **kwargs: Any) -> None:
+        """Begin a part where the first page of a toctree with a caption begins."""
+        pages = {one["docname"]: one for one in self.document.findall(addnodes.start_of_file)}
+        for toctree in self.env.get_doctree(self.config.root_doc).findall(addnodes.toctree):
+            first = next((name for _, name in toctree["entries"] if name in pages), None)
+            if toctree.get("caption") and first is not None:
+                title = escape(toctree["caption"], self.config.latex_engine)
+                pages[first].insert(0, nodes.raw("", rf"\part{{{title}}}", format="latex"))
