@@ -334,7 +334,7 @@ def read_once(read: Callable[Parameters, Result]) -> Callable[Parameters, Result
             return read(*args, **kwargs)
         if found is None:
             found = known[key] = read(*args, **kwargs)
-        return found  # type: ignore[no-any-return]
+        return found
 
     return wrapper
 

@@ -17,7 +17,7 @@ from unittest import mock
 
 from sphinx.domains.python import ObjectEntry, PythonDomain
 from sphinx.environment import BuildEnvironment
-from sphinx.ext.autodoc._dynamic import _signatures
+from sphinx.ext.autodoc._dynamic import _preserve_defaults, _signatures
 from sphinx.pycode.parser import Parser
 
 # Annotated[list[str] | None, <typer.models.OptionInfo object at 0x7f…>]: the type, and an option
@@ -48,13 +48,12 @@ def looked_up_once() -> Iterator[None]:
 
     That is the lines that each definition of a module takes, and the source of what has no defaults to show.
     """
-    shown_defaults = _signatures.update_default_value
 
     def of_some(thing: Any, bound_method: bool) -> None:
         plain = isinstance(thing, FunctionType) and not hasattr(thing, "__wrapped__")
         without = plain and not (thing.__defaults__ or thing.__kwdefaults__)
         if not (without or isinstance(thing, type)):
-            shown_defaults(thing, bound_method)
+            _preserve_defaults.update_default_value(thing, bound_method)
 
     lines = mock.patch.object(Parser, "parse_definition", lambda _: None)
     defaults = mock.patch.object(_signatures, "update_default_value", of_some)
