@@ -42,6 +42,7 @@ def test_a_change_of_a_file_that_is_imported_brings_the_tests_back(
     assert settled.among([name, "tests/test_two.py::test_it"]) == {name}
     (tmp_path / "labcode/deep.py").write_text("x = 2\n")
     settled._content.cache_clear()
+    settled._imports.cache_clear()
     assert settled.among([name]) == set()
 
 

@@ -199,7 +199,7 @@ def run_sphinx(root: Path, builder: str, source: Path, out: Path, doctrees: Path
                 status=None,
                 warning=raw(sys.stderr),
                 warningiserror=strict,
-                parallel=multiprocessing.cpu_count(),
+                parallel=multiprocessing.cpu_count() + 1,  # one waits for its kernel
             )
             app.build()
             if failed := failing.failed(app.env):

@@ -65,14 +65,17 @@ def figure_content(
     if len(alt) < _SHORTEST_ALT:
         raise ValueError(f"book.figure: alt={alt!r} is no description; say what is drawn and what stands out")
     from labcode.figures.sources import check
+    from labcode.figures.style import one_picture
 
     read: list[Checked] = []
-    light, dark = _svgs(drawing, lambda drawn: read.append(check(drawn, data)))
+    with one_picture():
+        light, dark = _svgs(drawing, lambda drawn: read.append(check(drawn, data)))
+        png = None if os.environ.get(display.WEB_ALONE) else _png(drawing)
     return {
         "light": light.wide,
         "dark": dark.wide if dark else None,
         "narrow": [one.narrow for one in (light, dark) if one],
-        "png": None if os.environ.get(display.WEB_ALONE) else _png(drawing),
+        "png": png,
         "alt": alt,
         "caption": caption or "",
         "differs": [line for one in read for line in one.differences],
@@ -127,7 +130,8 @@ def _narrow(drawing: Callable[..., Figure]) -> str | None:
     """The figure drawn as narrow as a phone, if all its words have room there."""
     from labcode.figures.style import NARROW_IN, figure_bytes, narrow, wrapped
 
-    with narrow():
+    with narrow(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "constrained_layout not applied")  # no room: the words say so
         drawn = _drawn(drawing)
         try:
             if drawn.get_figwidth() > NARROW_IN + 0.01:
@@ -135,34 +139,33 @@ def _narrow(drawing: Callable[..., Figure]) -> str | None:
             for axes in drawn.axes:
                 label = axes.xaxis.label
                 label.set_text(wrapped(label.get_text(), NARROW_IN - 0.6, float(label.get_fontsize())))
-            if not words_have_room(drawn):
-                return None
-            return figure_bytes(drawn, "svg").decode()
+            content = figure_bytes(drawn, "svg").decode()
+            return content if words_have_room(drawn) else None
         finally:
             _forget(drawn)
 
 
 def words_have_room(drawn: Figure) -> bool:
-    """Whether no word of a figure lies beyond its edge, or on another one, and what is drawn has width."""
-    boxes = [box.padded(-1.5) for box in _boxes_of_words(drawn)]
+    """Whether no word of a figure, saved as SVG just now, lies beyond its edge, or on another one, and what
+    is drawn has width.
+    """
+    words = [box.padded(-_PT / 64) for box in _boxes_of_words(drawn)]
     if any(
         axes.axison and axes.get_window_extent().width < _LEAST_AXES_IN * drawn.dpi for axes in drawn.axes
     ):
         return False
-    edge = drawn.bbox.padded(1.0)
-    if any(box.x0 < edge.x0 or box.x1 > edge.x1 or box.y0 < edge.y0 or box.y1 > edge.y1 for box in boxes):
+    edge = drawn.bbox.padded(_PT / 96)
+    if any(box.x0 < edge.x0 or box.x1 > edge.x1 or box.y0 < edge.y0 or box.y1 > edge.y1 for box in words):
         return False
-    return not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+    return not any(one.overlaps(other) for one, other in itertools.combinations(words, 2))
 
 
 def _boxes_of_words(drawn: Figure) -> list[Bbox]:
-    """Where a figure's words are, once it is laid out; those of ticks beyond the view are not drawn."""
+    """Where a figure's words are in its SVG, in points; those of ticks beyond the view are not drawn."""
     from matplotlib.axis import Tick
     from matplotlib.text import Text
 
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "constrained_layout not applied")  # no room: the boxes say so
-        drawn.draw_without_rendering()
+    drawn.dpi = _PT  # as it was laid out when it was saved
     unseen: set[int] = set()
     for axes in drawn.axes:
         for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Literal, ParamSpec
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import matplotlib
 import numpy as np
@@ -31,6 +31,7 @@ from labcode.show import one_line
 
 Mode = Literal["light", "dark", "print"]
 Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 WIDTH_IN = 7.5  # the width of a page's text column
 NARROW_IN = 3.6  # what a phone shows without scrolling, its type as large as elsewhere
@@ -175,6 +176,7 @@ _COLOR = re.compile(r"#[0-9a-f]{6}\b")
 
 _active: ContextVar[Palette | None] = ContextVar("labcode_palette", default=None)
 _width: ContextVar[float] = ContextVar("labcode_width", default=WIDTH_IN)
+_read: ContextVar[dict[object, Any] | None] = ContextVar("labcode_read", default=None)
 
 
 def luminance(color: str) -> float:
@@ -302,6 +304,39 @@ def narrow() -> Iterator[None]:
             yield
     finally:
         _width.reset(token)
+
+
+@contextmanager
+def one_picture() -> Iterator[None]:
+    """Draw the forms of one picture inside this context: what is `read_once` is read for all of them."""
+    token = _read.set({})
+    try:
+        yield
+    finally:
+        _read.reset(token)
+
+
+def read_once(read: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Make a function that nothing drawn depends on give the same again within `one_picture`.
+
+    Arguments that cannot be looked up are read anew each time.
+    """
+
+    @functools.wraps(read)
+    def wrapper(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        known = _read.get()
+        if known is None:
+            return read(*args, **kwargs)
+        key = (read, args, tuple(kwargs.items()))
+        try:
+            found = known.get(key)
+        except TypeError:
+            return read(*args, **kwargs)
+        if found is None:
+            found = known[key] = read(*args, **kwargs)
+        return found
+
+    return wrapper
 
 
 def page_width() -> float:

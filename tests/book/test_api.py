@@ -1,6 +1,10 @@
 """The reference of the API: plain signatures, and names that mean what their module imports."""
 
+import inspect
+
 import pytest
+from sphinx.ext.autodoc._dynamic import _signatures
+from sphinx.pycode import ModuleAnalyzer
 
 from labcode.book.sphinx import api
 
@@ -35,3 +39,29 @@ def test_a_name_means_what_its_module_imports() -> None:
 def test_imports_are_read_without_running_anything() -> None:
     assert api.imports("labcode.book.sphinx.api")["Path"] == "pathlib.Path"
     assert api.imports("labcode.no_such_module") == {}
+
+
+LIMIT = 3
+
+
+def limited(most: int = LIMIT, *, least: int) -> int:
+    return most + least
+
+
+def unlimited(most: int) -> int:
+    return most
+
+
+def test_defaults_are_shown_as_written_and_no_line_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up = []
+    source = inspect.getsource
+    monkeypatch.setattr(inspect, "getsource", lambda thing: looked_up.append(thing) or source(thing))
+    with api.looked_up_once():
+        for function in (limited, unlimited):
+            _signatures.update_default_value(function, False)
+        analyzer = ModuleAnalyzer.for_string("LIMIT = 3  #: at most\n\ndef f() -> None: ...\n", "made.up")
+        analyzer.analyze()
+    assert str(inspect.signature(limited)) == "(most: int = LIMIT, *, least: int) -> int"
+    assert str(inspect.signature(unlimited)) == "(most: int) -> int"
+    assert set(looked_up) == {limited}
+    assert (analyzer.attr_docs, analyzer.tags) == ({("", "LIMIT"): ["at most", ""]}, {})

@@ -37,3 +37,12 @@ def test_each_link_that_leads_nowhere_is_named_once(tmp_path):
         "part/page.html: link to ../../index.html: outside of the book",
         "part/page.html: link to ../part: no such file",
     ]
+
+
+def test_what_looks_like_a_tag_and_is_none_is_not_followed(tmp_path):
+    body = """<!-- <a href="none"> --><script src='page.html'>let x = '<a href="none" id="x">';</script>
+    <style>/* <a href="none"> */</style><iframe srcdoc="<a href='none'>"></iframe>
+    <a title="a > b" href=page.html>1</a>
+    <a href="../index.html?a=1&amp;b=2#start">2</a><A
+    href='#x'>3</a>"""
+    assert broken_links(book(tmp_path, body)) == ["part/page.html: link to #x: no such place on that page"]

@@ -25,7 +25,10 @@ from labcode.figures.style import (
     contrast,
     current,
     luminance,
+    narrow,
+    one_picture,
     rc_params,
+    read_once,
     render,
     style,
 )
@@ -194,3 +197,22 @@ def test_fonts_are_listed_once_where_home_is_read_only(tmp_path: Path) -> None:
     environment |= {"HOME": str(tmp_path), "LABCODE_CACHE": str(tmp_path / "kept")}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert (done.stdout.strip(), done.stderr) == (str(tmp_path / "kept" / "matplotlib"), "")
+
+
+def test_what_a_picture_reads_is_read_once_for_all_its_forms():
+    read = []
+
+    @read_once
+    def rows(*names):
+        read.append(names)
+        return list(names)
+
+    assert rows("a") is not rows("a")
+    with one_picture():
+        first = rows("a")
+        with narrow():
+            assert rows("a") is first
+        for name in ("b", ["c"], ["c"]):  # a list cannot be looked up
+            rows(name)
+    rows("a")
+    assert read == [("a",), ("a",), ("a",), ("b",), (["c"],), (["c"],), ("a",)]

@@ -59,8 +59,14 @@ def imported(files: Iterable[str]) -> set[str]:
         if file in found:
             continue
         found.add(file)
-        left += [path for name in _names((ROOT / file).read_text(encoding="utf-8")) for path in _files(name)]
+        left += _imports(ROOT / file)
     return found
+
+
+@functools.cache
+def _imports(path: Path) -> list[str]:
+    """The files that a module imports."""
+    return [file for name in _names(path.read_text(encoding="utf-8")) for file in _files(name)]
 
 
 @functools.cache
@@ -69,7 +75,6 @@ def _content(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.suffix == ".py" else file_digest(path)
 
 
-@functools.cache
 def _names(text: str) -> list[str]:
     """What a module imports; of a name from a module, both: it may be a module, too."""
     found = list[str]()

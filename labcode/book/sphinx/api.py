@@ -5,15 +5,20 @@ whichever page was read first. Here the imports of the module decide.
 """
 
 import ast
+import contextlib
 import functools
 import importlib.util
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import FunctionType
 from typing import Any
+from unittest import mock
 
 from sphinx.domains.python import ObjectEntry, PythonDomain
 from sphinx.environment import BuildEnvironment
+from sphinx.ext.autodoc._dynamic import _preserve_defaults, _signatures
+from sphinx.pycode.parser import Parser
 
 # Annotated[list[str] | None, <typer.models.OptionInfo object at 0x7f…>]: the type, and an option
 _ANNOTATED = re.compile(r"(?:~?\w+\.)*Annotated\[((?:[^\[\]<>]|\[[^\[\]<>]*\])*), <[^<>]*>\]")
@@ -35,6 +40,25 @@ def plain_signature(
 ) -> tuple[str | None, str | None]:
     """For Sphinx' event ``autodoc-process-signature``."""
     return plain(signature), plain(returns)
+
+
+@contextlib.contextmanager
+def looked_up_once() -> Iterator[None]:
+    """Inside of the block autodoc does not look for what it then leaves unused, half of its time.
+
+    That is the lines that each definition of a module takes, and the source of what has no defaults to show.
+    """
+
+    def of_some(thing: Any, bound_method: bool) -> None:
+        plain = isinstance(thing, FunctionType) and not hasattr(thing, "__wrapped__")
+        without = plain and not (thing.__defaults__ or thing.__kwdefaults__)
+        if not (without or isinstance(thing, type)):
+            _preserve_defaults.update_default_value(thing, bound_method)
+
+    lines = mock.patch.object(Parser, "parse_definition", lambda _: None)
+    defaults = mock.patch.object(_signatures, "update_default_value", of_some)
+    with lines, defaults:
+        yield
 
 
 @functools.cache

@@ -20,6 +20,7 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 from labcode import store
 from labcode.book import durations, provenance
 from labcode.book.provenance import CapturedFile, Stamp
+from labcode.book.sphinx import api
 from labcode.book.sphinx.render import inline_nodes, plain_table
 from labcode.book.sphinx.roles import capture_anchor
 from labcode.book.values import NARROW_SPACE
@@ -411,7 +412,8 @@ class ApiPackage(SphinxDirective):
         given = self.options.get("modules", "").split()
         names = [f"{package}.{name}" for name in given] or _modules(package)
         text = "\n\n".join(_module_reference(name, package=name == package) for name in names)
-        return self.parse_text_to_nodes(text, allow_section_headings=True)
+        with api.looked_up_once():
+            return self.parse_text_to_nodes(text, allow_section_headings=True)
 
 
 def _modules(package: str) -> list[str]:

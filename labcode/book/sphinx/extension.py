@@ -96,6 +96,9 @@ def setup(app: Sphinx) -> dict[str, Any]:
     _begin(app)
     execution.install()
     logging.getLogger("traitlets").setLevel(logging.WARNING)  # what kernels do is not worth a line
+    logging.getLogger("sphinx").setLevel(
+        logging.INFO
+    )  # else it writes each event for a log that nobody keeps
     app.add_config_value("labcode_digest", "", "env", str)
     app.add_config_value("labcode_static_digest", "", "html", str)
     app.add_config_value("labcode_set", "", "env", str)

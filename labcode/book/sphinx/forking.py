@@ -27,6 +27,7 @@ from jupyter_client.provisioning.factory import KernelProvisionerFactory
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
 from labcode.errors import LabError
+from labcode.freshness import is_fresh
 from labcode.outputs import private_folder
 from labcode.store import list_sets, load_set
 
@@ -56,10 +57,19 @@ def register(app: Sphinx) -> None:
     def begin(_: Sphinx, __: Any, pages: Sequence[str]) -> None:
         if len(pages) >= WORTH:
             opened.enter_context(kernels())
+            _know_sources()  # meanwhile
 
     app.connect("env-before-read-docs", begin)
     app.connect("env-updated", lambda *_: opened.close())  # all are read
     app.connect("build-finished", lambda *_: opened.close())  # some failed
+
+
+def _know_sources() -> None:
+    """Read the sources of all captures, which else each process that reads pages does for itself."""
+    with contextlib.suppress(LabError):  # pages say it
+        for captures in map(load_set, list_sets()):
+            for name in captures.experiments:
+                is_fresh(captures.experiment(name))
 
 
 @contextlib.contextmanager

@@ -188,7 +188,9 @@ def _name_ends(figure: Figure, axes: Axes, ends: Sequence[tuple[float, float, st
     """Write each line's name at its end, moved apart vertically where they would overlap."""
     if not ends:
         return
-    figure.draw_without_rendering()
+    engine = figure.get_layout_engine()
+    assert engine is not None
+    engine.execute(figure)  # the axes have their height
     points = [axes.transData.transform((x, y))[1] / figure.dpi * 72 for x, y, _, _ in ends]
     order = np.argsort(points)
     placed = np.array(points)[order]

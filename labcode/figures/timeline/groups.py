@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 import pandas as pd
 
 from labcode.analysis.timeline.utilization import device_busy, idle_gaps
+from labcode.figures.style import read_once
 from labcode.figures.timeline.rows import (
     Copies,
     Group,
@@ -118,6 +119,7 @@ class Choice:
     cpu_only: bool = False
 
 
+@read_once
 def report_groups(
     report: Report, window: Window, choice: Choice | None = None, *, tolerance_ns: int = 0
 ) -> list[Group]:

@@ -15,7 +15,7 @@ from labcode.figures.diagrams.openings import (
     _wrapped,
     opening,
 )
-from labcode.figures.style import NARROW_IN, TEXT_PT, narrow, style, width_in
+from labcode.figures.style import NARROW_IN, TEXT_PT, figure_bytes, narrow, style, width_in
 from tests.figures.reading import assert_readable
 
 BOOK = Path(__file__).parents[3] / "book"
@@ -56,6 +56,7 @@ def test_on_phones_words_keep_their_size_and_fit(page):
     with style("light"), narrow():
         drawn = opening(page)
         assert drawn.get_size_inches()[0] == NARROW_IN
+        figure_bytes(drawn)  # which lays it out
         assert words_have_room(drawn)
         assert_readable(drawn)
 
