@@ -12,6 +12,7 @@ import math
 import os
 import pickle
 import queue
+import re
 import select
 import signal
 import subprocess
@@ -252,7 +253,7 @@ class Execution(Closing):
             if self._last > self._until:
                 return
             with contextlib.suppress(ValueError, RecursionError):
-                event = json.loads(line)
+                event = _read(line)
                 if isinstance(event, dict):
                     yield event
 
@@ -393,6 +394,14 @@ def _end_all_of(folder: str) -> None:
         with contextlib.suppress(OSError, ValueError):
             if mark in (place / "environ").read_bytes():
                 os.kill(int(place.name), signal.SIGKILL)
+
+
+def _read(line: bytes) -> Any:
+    """What JSON says; halves of letters, which no file takes, become question marks."""
+    found = json.loads(line.decode(errors="replace"))
+    if re.search(rb"\\ud", line, re.IGNORECASE):
+        found = json.loads(json.dumps(found, ensure_ascii=False).encode(errors="replace"))
+    return found
 
 
 def _outcome(event: Mapping[str, Any]) -> Outcome:

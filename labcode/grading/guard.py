@@ -7,6 +7,7 @@ the process that they guard: `labcode.grading.jail` is what an instructor trusts
 
 import builtins
 import functools
+import gc
 import os
 import pathlib
 import sys
@@ -31,6 +32,8 @@ _PRYING = (
     *("gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames"),
     *("resource.setrlimit", "resource.prlimit", "os.killpg"),
     "cpython.PyInterpreterState_New",  # in which there are no guards
+    "sys.addaudithook",  # it would be told what the guard does, in the midst of it
+    "os.symlink",  # from elsewhere its words lead elsewhere
 )
 _MAKING = ("mknod", "mkfifo", "pidfd_open")
 _RANKING = ("setpriority", "sched_setaffinity", "sched_setscheduler", "sched_setparam")  # of any process
@@ -53,7 +56,6 @@ _SYSTEM = frozenset(("psutil", "zmq"))  # packages that call the system themselv
 _CHANGING = MappingProxyType(
     {
         "os.link": ((0, 2), (1, 3)),
-        "os.symlink": ((0, None), (1, 2)),
         "os.rename": ((0, 2), (1, 3)),
         "os.remove": ((0, 1),),
         "os.rmdir": ((0, 1),),
@@ -113,8 +115,15 @@ def put_up(rules: Rules) -> None:
         event: str,
         arguments: tuple[Any, ...],
         judged: Callable[..., Any] = _hidden(_apart()["_judge"](rules)),  # noqa: B008
+        collects: Callable[[], bool] = gc.isenabled,
+        rest: Callable[[], None] = gc.disable,
+        go_on: Callable[[], None] = gc.enable,
     ) -> None:
+        collecting = collects()
+        rest()  # what is called at a collection would see the frames of the guard
         refusal = judged(event, arguments)
+        if collecting:
+            go_on()
         if refusal is not None:
             raise refusal
 
@@ -147,7 +156,8 @@ def _judge(rules: Rules) -> Callable[[str, tuple[Any, ...]], BaseException | Non
     """What says of an event why it is refused, or None.
 
     It may be called by several threads, and while it runs by handlers of signals: so nothing is kept between
-    two events. No method of what a learner's file made runs here, such as a text's of its own kind.
+    two events. No method of what a learner's file made runs here, such as a text's of its own kind: a kind is
+    looked at with ``type``, for `isinstance` asks the thing itself.
     """
     stat, names, own, fspath, separator = os.stat, os.listdir, os.getpid(), os.fspath, os.sep
     writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
@@ -169,18 +179,18 @@ def _judge(rules: Rules) -> Callable[[str, tuple[Any, ...]], BaseException | Non
 
     def exact(given: Any) -> str:
         """The text of a path or a name."""
-        if type(given) in plain_paths:
+        if any(type(given) is one for one in plain_paths):
             given = fspath(given)
-        if isinstance(given, str):
+        if issubclass(type(given), str):
             return str.encode(given, "utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
-        if isinstance(given, bytes):
+        if issubclass(type(given), bytes):
             return bytes.decode(given, "utf-8", "surrogateescape")
         raise PermissionError("an answer gives paths as texts, or those of pathlib")
 
     def look(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
             path, mode, flags = arguments
-            if isinstance(path, int) or path is None:
+            if type(path) is int or path is None:
                 return
             places = candidates(exact(path))
             keys = {_key(stat, place) for place in places}
@@ -190,8 +200,8 @@ def _judge(rules: Rules) -> Callable[[str, tuple[Any, ...]], BaseException | Non
                 raise PermissionError(f"{exact(path)}: an answer has no need of other processes")
             if keys & away:
                 raise ImportError("a file that does the exercise: write it yourself, this is the exercise")
-            writes = isinstance(flags, int) and flags & writing
-            if writes or (isinstance(mode, str) and set(mode) & set("wax+")):
+            writes = type(flags) is int and flags & writing
+            if writes or (type(mode) is str and set(mode) & set("wax+")):
                 changes(places)
         elif event == "import":
             name = exact(arguments[0])
@@ -210,7 +220,9 @@ def _judge(rules: Rules) -> Callable[[str, tuple[Any, ...]], BaseException | Non
         elif event in _CHANGING:
             for place, beside in _CHANGING[event]:
                 path = arguments[place]
-                if not isinstance(path, int):
+                if type(path) is int and event != "os.truncate":  # that one needs a file open for writing
+                    raise PermissionError("an answer changes files by their names")
+                if type(path) is not int:
                     folder = arguments[beside] if beside is not None and beside < len(arguments) else -1
                     changes(candidates(exact(path), folder))
         elif event in _STARTING:
@@ -219,14 +231,14 @@ def _judge(rules: Rules) -> Callable[[str, tuple[Any, ...]], BaseException | Non
             raise PermissionError("an answer uses no network")
         elif event.startswith("ctypes.") or event in _PRYING:
             raise PermissionError(f"an answer has no need of {event}")
-        elif event == "os.kill" and arguments[0] != own:
+        elif event == "os.kill" and (type(arguments[0]) is not int or arguments[0] != own):
             raise PermissionError("an answer ends no other process")
 
     def candidates(path: str, folder: Any = -1) -> list[str]:
         """Where a path may lead: seen from here, and from every folder that is open."""
         if path.startswith(separator):
             return [path]
-        if isinstance(folder, int) and folder >= 0:
+        if type(folder) is int and folder >= 0:
             return [f"/proc/self/fd/{folder}/{path}"]
         found = [path]
         try:

@@ -49,9 +49,9 @@ def hand_in(cheat: Path, folder: Path, lab: Path) -> str:
 
 
 def state(*tops: Path) -> dict[str, str]:
-    """The digests of all files."""
+    """The digests of all files, and who may do what with them."""
     return {
-        str(path): hashlib.sha256(path.read_bytes()).hexdigest()
+        str(path): f"{path.stat().st_mode:o} {hashlib.sha256(path.read_bytes()).hexdigest()}"
         for top in tops
         for path in ([top] if top.is_file() else top.rglob("*"))
         if path.is_file() and path.suffix != ".pyc"
