@@ -200,18 +200,12 @@ class Share(Number):
         """From 0 to 1."""
         return f"a share from 0 to 1, within {self.by:g}"
 
-    def unfit(self, given: Any) -> str:
-        """Percent, or no share."""
-        if said := super().unfit(given):
-            return said
-        if 1 < given <= 100:
-            return (
-                f"a share runs from 0 to 1, and {given:g} is above (as percent it would be {given / 100:g})"
-            )
-        return "" if 0 <= given <= 1 else "a share runs from 0 to 1"
-
     def near(self, right: Any, given: Any) -> str:
-        """The other part, or too rough a reading."""
+        """Percent, no share, the other part, or too rough a reading."""
+        if not 0 <= given <= 1:
+            beyond = f"{given:g} is {'below' if given < 0 else 'above'}"
+            percent = self.same(right, given / 100)
+            return f"a share runs from 0 to 1; {'this is in percent' if percent else beyond}"
         if self.gives(1 - right, given):
             return "this is the other part: 1 minus the share that was asked for"
         close = max(2 * self.by, _ROUGHLY * abs(right))
@@ -322,7 +316,7 @@ class Interval(Question):
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
             return "the first number is the lower one"
         if self.share and (low < 0 or high > 1):
-            percent = 1 < high <= 100
+            percent = low >= 2 and high <= 100
             return "shares run from 0 to 1" + (f": {low / 100:g} and {high / 100:g}?" if percent else "")
         if not self.share and low <= 0:
             return "both numbers are above 0"
