@@ -11,7 +11,7 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from labcode.errors import LabError
@@ -272,6 +272,15 @@ class Ncu:
             ]
         return found[skip:][: int(count)] if count else found[skip:]
 
+    def nothing(self, launches: Sequence[Launch]) -> str:
+        """Why none of a program's launches is profiled: the options without each of which some would be."""
+        blamed = []
+        for name in self.line.options:
+            others = {key: value for key, value in self.line.options.items() if key != name}
+            if Ncu(replace(self.line, options=others)).profiled(launches):
+                blamed.append(f"--{name} {self.line[name]}")
+        return f"no launch is left with {' and '.join(blamed)}" if blamed else "no launch at all is profiled"
+
     def _meant(self, one: Launch) -> bool:
         name, only = self.line["kernel-name"], self.line.options.get("nvtx-include", ())
         if not _is_called(name, one.kernel):
@@ -376,6 +385,16 @@ Recording = Nsys | Ncu | Torch | Labcode
 def other_program(right: str) -> Callable[[Nsys | Ncu], str]:
     """What is told of a command that runs another program than the right one."""
     return lambda r: f"this runs `{shlex.join(r.program)}`; the program is {right}"
+
+
+def begins_by_itself(r: Nsys) -> bool:
+    """Whether recording waits for nothing that the program would have to do."""
+    return r.line["capture-range"] == "none"
+
+
+def waits(r: Nsys) -> str:
+    """What is told of a recording that waits for what nobody says that the program does."""
+    return f"recording would wait ({r.begins}), and nothing says that the program does that"
 
 
 def named(launches: Sequence[Launch], numbers: Iterable[int]) -> str:

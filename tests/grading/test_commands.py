@@ -160,6 +160,14 @@ def test_which_launches_ncu_would_profile(options: str, profiled: list[int]) -> 
     assert ncu(options).profiled(LAUNCHES) == profiled
 
 
+def test_what_leaves_no_launch_is_named() -> None:
+    assert ncu("-k gemm -s 1 -c 1").profiled(LAUNCHES)
+    assert ncu("-k gem").nothing(LAUNCHES) == "no launch is left with --kernel-name gem"
+    both = "no launch is left with --kernel-name gemm and --launch-skip 3"
+    assert ncu("-k gemm -s 3").nothing(LAUNCHES) == both
+    assert ncu("-k gem -s 9").nothing(LAUNCHES) == "no launch at all is profiled", "of which either suffices"
+
+
 def test_what_ncu_would_collect() -> None:
     assert {"SpeedOfLight", "Occupancy"} <= ncu("").sections and "WarpStateStats" not in ncu("").sections
     assert ncu("--section WarpStateStats").sections == {"WarpStateStats"}
