@@ -194,7 +194,8 @@ class Nsys:
         """When recording begins: at once, after some s, with the profiler's API, or with a range."""
         kind = self.line["capture-range"]
         if kind == "nvtx":
-            return f"range {self.line['nvtx-capture'].partition('@')[0]}"
+            name = self.line["nvtx-capture"].partition("@")[0]
+            return f"range {name}" if name else "a range that is not named"
         if kind != "none":
             return kind
         return f"after {self.line['delay']} s" if float(self.line["delay"]) else "at once"

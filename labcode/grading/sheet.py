@@ -144,11 +144,13 @@ class Number(Question):
                 if right and math.isclose(given, right * scale, rel_tol=_ALIKE):
                     turned = not self.unit and abs(given * right - 1) < abs(given / (right * scale) - 1)
                     return "the other way round" if turned else words
+        if not self.unit and given and right and self.gives(1 / right, given):
+            return "the other way round"
         if right and self.same(-right, given):
             return "the sign is the other way round"
         allowed = self._allowed(right)
         if abs(given - right) <= min(_NEAR * allowed, max(2 * allowed, _ROUGHLY * abs(right))):
-            close = "are these the numbers asked for, and read off closely enough?"
+            close = "another number than the one asked for, or read off too roughly?"
             return f"near, but not within {self._tolerance()}: {close}"
         return ""
 
@@ -205,6 +207,8 @@ class Share(Number):
         if not 0 <= given <= 1:
             beyond = f"{given:g} is {'below' if given < 0 else 'above'}"
             percent = self.same(right, given / 100)
+            if given > 1 and right and Number.gives(Number(self.key, ""), 1 / right, given):
+                return "the other way round"
             return f"a share runs from 0 to 1; {'this is in percent' if percent else beyond}"
         if self.gives(1 - right, given):
             return "this is the other part: 1 minus the share that was asked for"

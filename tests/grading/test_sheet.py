@@ -6,7 +6,7 @@ import pytest
 
 from labcode.grading import grade, sheet
 from labcode.grading.records import Exercise, Part
-from labcode.grading.sheet import Answers, Misreading, Name, Names, Number, Sheet
+from labcode.grading.sheet import Answers, Misreading, Name, Names, Number, Share, Sheet
 
 SOURCE = '''"""Detective x: one capture.
 
@@ -37,7 +37,7 @@ def answers() -> Answers:
         ["launches it is"],
     )
 '''
-NEAR = "are these the numbers asked for, and read off closely enough?"
+NEAR = "another number than the one asked for, or read off too roughly?"
 RIGHT = {"idle": "0.41", "step_ms": "12.6", "steps": "7", "cause": '"launches"', "kernel": '"gemm_tn"'}
 
 
@@ -135,7 +135,7 @@ def test_all_that_is_wrong_with_a_sheet_is_told_at_once(asked: Sheet) -> None:
         ({"idle": "0.45"}, f"idle: 0.45 is not right: near, but not within 0.02: {NEAR}"),
         ({"idle": "0.2"}, "idle: 0.2 is not right"),
         ({"idle": "40"}, "idle: 40 is not right: a share runs from 0 to 1; this is in percent"),
-        ({"idle": "2.5"}, "idle: 2.5 is not right: a share runs from 0 to 1; 2.5 is above"),
+        ({"idle": "2.6"}, "idle: 2.6 is not right: a share runs from 0 to 1; 2.6 is above"),
         ({"idle": "-0.1"}, "idle: -0.1 is not right: a share runs from 0 to 1; -0.1 is below"),
         ({"step_ms": "12500"}, "step_ms: 12500 is not right: a factor of 1,000: check the unit"),
         ({"step_ms": "-12.5"}, "step_ms: -12.5 is not right: the sign is the other way round"),
@@ -185,6 +185,12 @@ def test_a_part_of_several_names_is_no_misreading() -> None:
     one.questions = (Name("k", "?"),)
     assert one.mistaken({"k": "slow"}, right) == []
     assert one.mistaken({"k": "slow_a"}, right) == [("second", ["k"])]
+
+
+def test_a_ratio_turned_round_is_told() -> None:
+    assert Number("n", "?").near(13.46, 0.0743) == "the other way round"
+    assert Number("n", "?", unit="ms").near(13.46, 0.0743) == "", "no ratio"
+    assert Share("s", "?").near(0.9538, 1.0485) == "the other way round"
 
 
 def test_nothing_is_no_wrong_unit() -> None:
