@@ -22,17 +22,17 @@ _SCALES = {
     1e3: "a factor of 1,000: check the unit (ns, µs, ms, s)",
     1e6: "a factor of 1,000,000: check the unit (ns and ms, bytes and MB)",
     1e9: "a factor of 1,000,000,000: check the unit (ns and s, bytes and GB)",
-    8.0: "a factor of 8: bits for bytes?",
-    1.024: "a factor of 1.024: KB (1,000 bytes) for KiB (1,024)?",
-    1.024**2: "a factor of 1.049: MB (10⁶ bytes) for MiB (2²⁰)?",
-    1.024**3: "a factor of 1.074: GB (10⁹ bytes) for GiB (2³⁰)?",
+    8.0: "a factor of 8: bits or bytes?",
+    1.024: "a factor of 1.024: KB (1,000 bytes) or KiB (1,024)?",
+    1.024**2: "a factor of 1.049: MB (10⁶ bytes) or MiB (2²⁰)?",
+    1.024**3: "a factor of 1.074: GB (10⁹ bytes) or GiB (2³⁰)?",
 }
 
 _ORDER = "the right entries in the wrong order"
 _PLACES = "as many of each entry as there should be, at other places"
 PERCENT = "this is in percent; a share runs from 0 to 1"
 _NO_SHARE = "a share cannot be below 0 or above 1"
-_NAN = "NaN where there should be a number: 0 / 0, inf - inf, or a missing value in it?"
+_NAN = "NaN where there should be a number: 0 / 0, inf / inf, inf - inf, or a missing value in it?"
 FACTS = (_ORDER, _PLACES, _NO_SHARE, _NAN)  # true of an answer, whatever others are
 
 

@@ -7,10 +7,11 @@ model against the options of the captures at hand and what these captures contai
 
 import ast
 import difflib
+import math
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from labcode.errors import LabError
@@ -60,6 +61,7 @@ NCU: Options = {
     "launch-skip-before-match": ("", _ANY, "0"),
     "nvtx": ("", _FLAG, ""),
     "nvtx-include": ("", _ANY, ""),
+    "nvtx-exclude": ("", _ANY, ""),
     "profile-from-start": ("", ("on", "off", "yes", "no", "1", "0"), "on"),
     "replay-mode": ("", ("kernel", "application", "range", "app-range"), "kernel"),
     "cache-control": ("", ("all", "none"), "all"),
@@ -88,6 +90,15 @@ LABCODE: Mapping[str, Options] = {
     },
 }
 TOOLS = ("nsys", "ncu", "torch.profiler", "labcode")
+_UNJUDGED = {  # options that there are, of which nothing is said here
+    "nsys": "backtrace cpu-core-events cpu-core-metrics cuda-event-trace cuda-flush-interval event-sample "
+    "gpu-metrics-set gpuctxsw inherit-environment kill mpi-impl nvtx-domain-exclude nvtx-domain-include "
+    "os-events osrt-threshold python-functions-trace resolve-symbols run-as session-new show-output "
+    "start-later stop-on-exit wait",
+    "ncu": "app-replay-mode apply-rules call-stack csv device devices disable-extra-suffixes filter-mode "
+    "kill log-file page pm-sampling-interval print-details print-summary print-units range-filter rule "
+    "source-folders target-processes-filter verbose warp-sampling-interval warp-sampling-max-passes",
+}
 _SETS = {
     "": {"SpeedOfLight", "LaunchStats", "Occupancy", "WorkloadDistribution"},
     "basic": {"SpeedOfLight", "LaunchStats", "Occupancy", "WorkloadDistribution"},
@@ -183,7 +194,8 @@ class Nsys:
         """When recording begins: at once, after some s, with the profiler's API, or with a range."""
         kind = self.line["capture-range"]
         if kind == "nvtx":
-            return f"range {self.line['nvtx-capture'].partition('@')[0]}"
+            name = self.line["nvtx-capture"].partition("@")[0]
+            return f"range {name}" if name else "a range that is not named"
         if kind != "none":
             return kind
         return f"after {self.line['delay']} s" if float(self.line["delay"]) else "at once"
@@ -261,13 +273,24 @@ class Ncu:
             ]
         return found[skip:][: int(count)] if count else found[skip:]
 
+    def nothing(self, launches: Sequence[Launch]) -> str:
+        """Why none of a program's launches is profiled: the options without each of which some would be."""
+        blamed = []
+        for name in self.line.options:
+            others = {key: value for key, value in self.line.options.items() if key != name}
+            if Ncu(replace(self.line, options=others)).profiled(launches):
+                blamed.append(f"--{name} {self.line[name]}")
+        return f"no launch is left with {' and '.join(blamed)}" if blamed else "no launch at all is profiled"
+
     def _meant(self, one: Launch) -> bool:
         name, only = self.line["kernel-name"], self.line.options.get("nvtx-include", ())
         if not _is_called(name, one.kernel):
             return False
-        if not only:
-            return True
-        return "nvtx" in self.line and any(_within(each, one.ranges) for each in only)
+        if "nvtx" in self.line and any(
+            _within(each, one.ranges) for each in self.line.options.get("nvtx-exclude", ())
+        ):
+            return False
+        return not only or ("nvtx" in self.line and any(_within(each, one.ranges) for each in only))
 
 
 @dataclass(frozen=True)
@@ -365,6 +388,16 @@ def other_program(right: str) -> Callable[[Nsys | Ncu], str]:
     return lambda r: f"this runs `{shlex.join(r.program)}`; the program is {right}"
 
 
+def begins_by_itself(r: Nsys) -> bool:
+    """Whether recording waits for nothing that the program would have to do."""
+    return r.line["capture-range"] == "none"
+
+
+def waits(r: Nsys) -> str:
+    """What is told of a recording that waits for what nobody says that the program does."""
+    return f"recording would wait ({r.begins}), and nothing says that the program does that"
+
+
 def named(launches: Sequence[Launch], numbers: Iterable[int]) -> str:
     """The kernels of some launches, each once, in words."""
     return ", ".join(dict.fromkeys(launches[n].kernel for n in numbers))
@@ -415,6 +448,9 @@ def _line(command: str, words: Sequence[str], known: Options, *, mixed: bool = F
                 name, value, given = name[0], name[1:], "="
             name = short.get(name, name)
         if name not in known:
+            tool = command.partition(" ")[0]
+            if name in _UNJUDGED.get(tool, "").split():
+                raise LabError(f"{tool} has --{name}, which is not judged here: leave it out")
             begin = [one for one in known if name and one.startswith(name)]
             close = begin or difflib.get_close_matches(name, known, n=1, cutoff=0.75)
             others = {"nsys": NSYS, "ncu": NCU, **{f"labcode {one}": names for one, names in LABCODE.items()}}
@@ -434,6 +470,9 @@ def _line(command: str, words: Sequence[str], known: Options, *, mixed: bool = F
             raise LabError(f"{command}: --{name} is one of {', '.join(values)}; not {value!r}")
         if name in _WHOLE and not re.fullmatch(r"\d+", value):
             raise LabError(f"{command}: --{name} is a whole number, not {value!r}")
+        low, high = _BETWEEN.get(name, (0, math.inf))
+        if name in _BETWEEN and not low <= int(value) <= high:
+            raise LabError(f"{command}: --{name} is {low:,} to {high:,}, not {value}")
         found[name] = (*found.get(name, ()), value)
     return Line(found, known, tuple(rest))
 
@@ -448,6 +487,7 @@ _WHOLE = ("delay", "duration", "launch-skip", "launch-count", "launch-skip-befor
     "gpu-metrics-frequency",
     "python-sampling-frequency",
 )
+_BETWEEN = {"gpu-metrics-frequency": (10, 200_000)}  # Hz
 _TORCH = (
     *("activities", "schedule", "on_trace_ready", "record_shapes", "profile_memory", "with_stack"),
     *("with_flops", "with_modules"),

@@ -144,11 +144,13 @@ class Number(Question):
                 if right and math.isclose(given, right * scale, rel_tol=_ALIKE):
                     turned = not self.unit and abs(given * right - 1) < abs(given / (right * scale) - 1)
                     return "the other way round" if turned else words
+        if not self.unit and given and right and self.gives(1 / right, given):
+            return "the other way round"
         if right and self.same(-right, given):
             return "the sign is the other way round"
         allowed = self._allowed(right)
         if abs(given - right) <= min(_NEAR * allowed, max(2 * allowed, _ROUGHLY * abs(right))):
-            close = "are these the numbers asked for, and read off closely enough?"
+            close = "another number than the one asked for, or read off too roughly?"
             return f"near, but not within {self._tolerance()}: {close}"
         return ""
 
@@ -200,18 +202,14 @@ class Share(Number):
         """From 0 to 1."""
         return f"a share from 0 to 1, within {self.by:g}"
 
-    def unfit(self, given: Any) -> str:
-        """Percent, or no share."""
-        if said := super().unfit(given):
-            return said
-        if 1 < given <= 100:
-            return (
-                f"a share runs from 0 to 1, and {given:g} is above (as percent it would be {given / 100:g})"
-            )
-        return "" if 0 <= given <= 1 else "a share runs from 0 to 1"
-
     def near(self, right: Any, given: Any) -> str:
-        """The other part, or too rough a reading."""
+        """Percent, no share, the other part, or too rough a reading."""
+        if not 0 <= given <= 1:
+            beyond = f"{given:g} is {'below' if given < 0 else 'above'}"
+            percent = self.same(right, given / 100)
+            if given > 1 and right and Number.gives(Number(self.key, ""), 1 / right, given):
+                return "the other way round"
+            return f"a share runs from 0 to 1; {'this is in percent' if percent else beyond}"
         if self.gives(1 - right, given):
             return "this is the other part: 1 minus the share that was asked for"
         close = max(2 * self.by, _ROUGHLY * abs(right))
@@ -322,7 +320,7 @@ class Interval(Question):
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
             return "the first number is the lower one"
         if self.share and (low < 0 or high > 1):
-            percent = 1 < high <= 100
+            percent = low >= 2 and high <= 100
             return "shares run from 0 to 1" + (f": {low / 100:g} and {high / 100:g}?" if percent else "")
         if not self.share and low <= 0:
             return "both numbers are above 0"

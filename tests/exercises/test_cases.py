@@ -25,7 +25,7 @@ def judge(tmp_path: Path) -> Judge:
 
     def run(expected: Any, got: Any, mistakes: Mapping[str, str] = MappingProxyType({}), **more: Any) -> Any:
         file = tmp_path / "a_same.py"
-        file.write_text("def same(value):\n    return value\n", encoding="utf-8")
+        file.write_text('"""Of bytes."""\n\ndef same(value):\n    return value\n', encoding="utf-8")
         entries = [
             f'[[mistakes]]\nsays = "{says}"\nold = "return value"\nnew = "return {gives}"\n'
             for says, gives in mistakes.items()
@@ -68,11 +68,11 @@ def test_right_answers(judge: Judge, expected: Any, got: Any) -> None:
         (2_000, 2, "a factor of 1,000: check the unit"),
         (2.0, 2_000_000.0, "a factor of 1,000,000: check the unit"),
         ({0: 3_000_000_000}, {0: 3}, "a factor of 1,000,000,000: check the unit"),
-        (10.0, 80.0, "a factor of 8: bits for bytes?"),
+        (10.0, 80.0, "a factor of 8: bits or bytes?"),
         (4, 32, ""),  # a count has no unit
-        ({"a": 10.0}, {"a": 10.0 / 1.024**3}, "GB (10⁹ bytes) for GiB (2³⁰)?"),
-        (10.0, 10.0 * 1.024**2, "MB (10⁶ bytes) for MiB (2²⁰)?"),
-        (10.0, 10.24, "KB (1,000 bytes) for KiB (1,024)?"),
+        ({"a": 10.0}, {"a": 10.0 / 1.024**3}, "GB (10⁹ bytes) or GiB (2³⁰)?"),
+        (10.0, 10.0 * 1.024**2, "MB (10⁶ bytes) or MiB (2²⁰)?"),
+        (10.0, 10.24, "KB (1,000 bytes) or KiB (1,024)?"),
         (10.0, -10.0, "the sign is the other way round"),
         ([1, 2, 3, 4], [4, 3, 2, 1], "the right entries in the wrong order"),
         (
@@ -127,6 +127,17 @@ def test_a_none_that_is_meant_is_no_missing_return() -> None:
 def test_shares_have_mistakes_of_their_own(judge: Judge, expected: Any, got: Any, words: str) -> None:
     found = likely(judge(expected, got, share=True))
     assert words in found and bool(found) == bool(words)
+
+
+def test_bits_for_bytes_are_told_only_of_bytes(tmp_path: Path) -> None:
+    file = tmp_path / "a_same.py"
+    (tmp_path / "a_mistakes.toml").write_text("", encoding="utf-8")
+    for text, said in (("the bytes", "a factor of 8: bits or bytes?"), ("the time", "")):
+        file.write_text(
+            f'"""What is asked for: {text}."""\n\ndef same(value):\n    return value\n', encoding="utf-8"
+        )
+        found = Task(PART, file, SimpleNamespace())
+        assert likely(found.judge(Case("a case", "an input", "same", (2.5,)), 20.0)) == said
 
 
 def test_mistakes_come_first(judge: Judge) -> None:

@@ -41,6 +41,25 @@ def examples(lines: Sequence[str]) -> Iterator[tuple[str, Any]]:
             yield asked, literal(after, lines[number + 1 :], len(before) + 1)
 
 
+def in_a_sentence(short: str) -> list[tuple[str, Any, Any]]:
+    """Calls such as ``tiles(5, 4, 2) is 6``: the call, what it gives, what the text says."""
+    found = []
+    text, names = "\n".join(text_of(short)), names_of(solution(short), short)
+    for one in re.finditer(
+        r"(\w+)(\((?:[^()]|\([^()]*\))*\)) is (\([^()]*\)|\{[^{}]*\}|[\d.]*\d(?:e\d+)?|'\w+')", text
+    ):
+        if one[1] in names:
+            given = ast.literal_eval(one[2][:-1] + ",)")
+            found.append((one[0], names[one[1]](*given), ast.literal_eval(one[3])))
+    return found
+
+
+@pytest.mark.parametrize("short", [one for one in CODE if in_a_sentence(one)])
+def test_a_call_in_a_sentence_gives_what_the_sentence_says(short: str) -> None:
+    for call, gives, says in in_a_sentence(short):
+        assert gives == (pytest.approx(says, rel=2e-3) if isinstance(says, float) else says), call
+
+
 def named(lines: Sequence[str]) -> dict[str, Any]:
     """What the text gives names to: ``layers = [(100, 400)]``."""
     found = {}

@@ -144,6 +144,9 @@ LAUNCHES = [Launch("copy"), Launch("gemm", ("step",)), Launch("gemm"), Launch("s
         ("--nvtx --nvtx-include step/", [1, 3]),
         ("--nvtx --nvtx-include step", []),
         ("--nvtx-include step/", []),
+        ("--nvtx --nvtx-exclude step/", [0, 2]),
+        ("--nvtx --nvtx-include step/ --nvtx-exclude tail/", [1]),
+        ("--nvtx-exclude step/", [0, 1, 2, 3]),
         ("--profile-from-start off", []),
         ("--kernel-id ::gemm:2", [2]),
         ("--kernel-id :::1", [0, 1, 3]),
@@ -155,6 +158,14 @@ LAUNCHES = [Launch("copy"), Launch("gemm", ("step",)), Launch("gemm"), Launch("s
 )
 def test_which_launches_ncu_would_profile(options: str, profiled: list[int]) -> None:
     assert ncu(options).profiled(LAUNCHES) == profiled
+
+
+def test_what_leaves_no_launch_is_named() -> None:
+    assert ncu("-k gemm -s 1 -c 1").profiled(LAUNCHES)
+    assert ncu("-k gem").nothing(LAUNCHES) == "no launch is left with --kernel-name gem"
+    both = "no launch is left with --kernel-name gemm and --launch-skip 3"
+    assert ncu("-k gemm -s 3").nothing(LAUNCHES) == both
+    assert ncu("-k gem -s 9").nothing(LAUNCHES) == "no launch at all is profiled", "of which either suffices"
 
 
 def test_what_ncu_would_collect() -> None:
@@ -223,6 +234,12 @@ def test_what_labcode_would_print() -> None:
         ("nsys", "nsys profile -o", "--output wants a value"),
         ("nsys", "nsys profile -y soon ./a", "--delay is a whole number, not 'soon'"),
         ("nsys", "nsys profile 'a", "the shell would not take that"),
+        (
+            "nsys",
+            "nsys profile --gpu-metrics-frequency=500000 ./a",
+            "--gpu-metrics-frequency is 10 to 200,000, not 500000",
+        ),
+        ("ncu", "ncu --csv ./a", "ncu has --csv, which is not judged here: leave it out"),
         ("ncu", "ncu --nvtx=yes ./a", "--nvtx takes no value"),
         ("ncu", "ncu --trace=cuda ./a", "no option --trace among those known here; it is one of nsys"),
         ("ncu", "ncu --kernel gemm ./a", "did you mean --kernel-"),

@@ -6,7 +6,7 @@ import pytest
 
 from labcode.grading import grade, sheet
 from labcode.grading.records import Exercise, Part
-from labcode.grading.sheet import Answers, Misreading, Name, Names, Number, Sheet
+from labcode.grading.sheet import Answers, Misreading, Name, Names, Number, Share, Sheet
 
 SOURCE = '''"""Detective x: one capture.
 
@@ -37,7 +37,7 @@ def answers() -> Answers:
         ["launches it is"],
     )
 '''
-NEAR = "are these the numbers asked for, and read off closely enough?"
+NEAR = "another number than the one asked for, or read off too roughly?"
 RIGHT = {"idle": "0.41", "step_ms": "12.6", "steps": "7", "cause": '"launches"', "kernel": '"gemm_tn"'}
 
 
@@ -101,12 +101,6 @@ def test_right_answers_within_their_tolerance_pass(asked: Sheet) -> None:
         ({"idle": ""}, "idle: missing; write idle = …, a share from 0 to 1, within 0.02"),
         ({"idel": "0.4"}, "idel: no key of this sheet; did you mean idle?"),
         ({"other": "1"}, "other: no key of this sheet; there are idle, step_ms, steps, cause, kernel"),
-        ({"idle": "40"}, "idle: a share runs from 0 to 1, and 40 is above (as percent it would be 0.4)"),
-        (
-            {"idle": "2.5"},
-            "idle: a share runs from 0 to 1, and 2.5 is above (as percent it would be 0.025)",
-        ),
-        ({"idle": "-0.1"}, "idle: a share runs from 0 to 1"),
         ({"idle": '"4 ms"'}, 'idle: should be a number such as 2.5, without a unit, not the text "4 ms"'),
         ({"step_ms": "true"}, "step_ms: should be a number such as 2.5 in ms, not true or false"),
         ({"step_ms": '"12 MB"'}, 'step_ms: should be a number such as 2.5 in ms, not the text "12 MB"'),
@@ -124,7 +118,7 @@ def test_what_cannot_be_read_is_told(asked: Sheet, changed: dict[str, str], mess
 
 
 def test_all_that_is_wrong_with_a_sheet_is_told_at_once(asked: Sheet) -> None:
-    verdict = asked.judge(text(idle="40", cause='"x"', steps='"many"'))
+    verdict = asked.judge(text(idle="true", cause='"x"', steps='"many"'))
     assert [line.split(":")[0] for line in (verdict.headline, *verdict.details)] == ["idle", "steps", "cause"]
 
 
@@ -140,6 +134,9 @@ def test_all_that_is_wrong_with_a_sheet_is_told_at_once(asked: Sheet) -> None:
         ),
         ({"idle": "0.45"}, f"idle: 0.45 is not right: near, but not within 0.02: {NEAR}"),
         ({"idle": "0.2"}, "idle: 0.2 is not right"),
+        ({"idle": "40"}, "idle: 40 is not right: a share runs from 0 to 1; this is in percent"),
+        ({"idle": "2.6"}, "idle: 2.6 is not right: a share runs from 0 to 1; 2.6 is above"),
+        ({"idle": "-0.1"}, "idle: -0.1 is not right: a share runs from 0 to 1; -0.1 is below"),
         ({"step_ms": "12500"}, "step_ms: 12500 is not right: a factor of 1,000: check the unit"),
         ({"step_ms": "-12.5"}, "step_ms: -12.5 is not right: the sign is the other way round"),
         ({"step_ms": "14"}, f"step_ms: 14 is not right: near, but not within 5 %: {NEAR}"),
@@ -188,6 +185,12 @@ def test_a_part_of_several_names_is_no_misreading() -> None:
     one.questions = (Name("k", "?"),)
     assert one.mistaken({"k": "slow"}, right) == []
     assert one.mistaken({"k": "slow_a"}, right) == [("second", ["k"])]
+
+
+def test_a_ratio_turned_round_is_told() -> None:
+    assert Number("n", "?").near(13.46, 0.0743) == "the other way round"
+    assert Number("n", "?", unit="ms").near(13.46, 0.0743) == "", "no ratio"
+    assert Share("s", "?").near(0.9538, 1.0485) == "the other way round"
 
 
 def test_nothing_is_no_wrong_unit() -> None:
@@ -273,6 +276,8 @@ def test_a_prediction_that_misses_is_told_the_side_and_a_typical_thought() -> No
     )
     percent = asked.judge("ms = [9, 11]\nshare = [20, 40]\n")
     assert percent.headline == "share: shares run from 0 to 1: 0.2 and 0.4?"
+    ratio = asked.judge("ms = [9, 11]\nshare = [0.9, 1.2]\n")
+    assert ratio.headline == "share: shares run from 0 to 1", "which are no percent"
 
 
 def test_files_that_are_no_sheets(tmp_path: Path) -> None:

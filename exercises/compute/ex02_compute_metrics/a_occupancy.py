@@ -43,7 +43,7 @@ def occupancy(sm: dict[str, int], threads: int, registers: int, shared_bytes: in
 
 
 def limiters(sm: dict[str, int], threads: int, registers: int, shared_bytes: int) -> list[str]:
-    """The resources that allow no more blocks than there are, by name."""
+    """The resources that allow no more blocks than there are, in alphabetical order."""
     raise NotImplementedError("there may be several")
 
 

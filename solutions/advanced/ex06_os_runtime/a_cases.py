@@ -62,6 +62,7 @@ def scenes(rng: Rng) -> list[tuple[str, Seen]]:
         ("a short wait for each file, with one long one", _scene(rng, "read", rare="connect")),
         ("a lock whose holder makes no long call", _lock(rng, None)),
         ("times exactly at a limit", _exact(rng)),
+        ("times hardly below a limit", _exact(rng, 0.45)),
         ("no gaps at all", _without(_scene(rng, "nanosleep"), gaps=True)),
         ("nobody opens a file", _without(_scene(rng, "nanosleep"), opens=True)),
     ]
@@ -142,6 +143,7 @@ def _scene(
             length = machine.about(700_000)
             if nested:
                 machine.call(thread, now + 0.1 * length, 0.8 * length, nested)
+                machine.call(thread, now + 0.2 * length, 0.5 * length, nested)  # of one name, too
             now = machine.call(thread, now, length, stall)
             now = machine.call(thread, now, machine.about(60_000), "close") + machine.about(120_000)
         if rare:
@@ -175,10 +177,10 @@ def _lock(rng: Rng, work: str | None, *, lock: str = "flock") -> Seen:
     return _seen(machine, gaps)
 
 
-def _exact(rng: Rng) -> Seen:
+def _exact(rng: Rng, reads: float = 0.5) -> Seen:
     """A call of exactly 95 % of the window, with one inside of it, and one that is shorter by 1 ns; two
     readers of one process that wait for a lock at the same times, and a third one, which reads for exactly a
-    tenth of them, and behind them writes for longer.
+    tenth of them (or less, with fewer units of ``reads``), and behind them writes for longer.
     """
     unit = 2 * int(rng.integers(10**5, 10**6))
     begin = int(rng.integers(10**9, 2 * 10**9))
@@ -186,7 +188,7 @@ def _exact(rng: Rng) -> Seen:
     machine.call((300, 310), begin - 5000, 19 * unit + 5000, "sem_wait")
     machine.call((300, 310), begin + 3 * unit, unit, "read")
     machine.call((300, 311), begin + unit + 1, 20 * unit, "sem_wait")
-    for tid, name, units in ((301, "flock", 5.0), (302, "flock", 5.0), (303, "pread64", 0.5)):
+    for tid, name, units in ((301, "flock", 5.0), (302, "flock", 5.0), (303, "pread64", reads)):
         machine.call((300, tid), begin + 2 * unit, unit // 4, "open64")
         machine.call((300, tid), begin + 4 * unit, units * unit, name)
     machine.call((300, 303), begin + 10 * unit, 1.5 * unit, "fsync")

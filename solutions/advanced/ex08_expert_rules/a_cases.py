@@ -98,9 +98,9 @@ def _setup_first(rng: Rng) -> tuple[list[Recorder], tuple[int, int]]:
     return [cpu], (begin, cpu.now)
 
 
-def _exactly(rng: Rng) -> tuple[list[Recorder], tuple[int, int]]:
-    """Copies that take a tenth of the window to the nanosecond, the longest in the middle, of the fewest
-    bytes."""
+def _exactly(rng: Rng, width: int = 110) -> tuple[list[Recorder], tuple[int, int]]:
+    """Copies of 11 parts of the window, of ``width`` a tenth to the nanosecond, the longest in the middle, of
+    the fewest bytes."""
     unit = int(rng.integers(10**4, 10**5))
     cpu = Recorder(now=2000)
     for length in (2, 5, 1, 3):
@@ -108,7 +108,7 @@ def _exactly(rng: Rng) -> tuple[list[Recorder], tuple[int, int]]:
         cpu.launch(3 * unit, "work(int)")
     cpu.synchronize()
     begin = cpu.ops[0]["start_ns"]
-    return [cpu], (begin, begin + 110 * unit)
+    return [cpu], (begin, begin + width * unit)
 
 
 def _captures(rng: Rng) -> list[tuple[str, Database]]:
@@ -120,6 +120,7 @@ def _captures(rng: Rng) -> list[tuple[str, Database]]:
     covered = _loop(rng, pid=901, copy=0.8)
     setup, window = _setup_first(rng)
     exact, tenth = _exactly(rng)
+    near, under = _exactly(rng, 112)
     both = [_loop(rng, pid=310, device=0, copy=0.1), _loop(rng, pid=77, device=1, copy=1.2)]
     little = [_loop(rng, pid=600 + gpu, device=gpu, copy=0.07, start=1000) for gpu in range(3)]
     return [
@@ -127,6 +128,7 @@ def _captures(rng: Rng) -> list[tuple[str, Database]]:
         ("a little more than the limit", made(_loop(rng, copy=0.18))),
         ("a little less than the limit", made(_loop(rng, copy=0.07))),
         ("exactly the limit", made(*exact, window=tenth)),
+        ("hardly less than the limit", made(*near, window=under)),
         ("copies in chunks, hidden by the kernels of other chunks", made(_loop(rng, copy=0.4, chunks=24))),
         (
             "copies in both directions at once",

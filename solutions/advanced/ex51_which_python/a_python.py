@@ -5,7 +5,7 @@ functions of Python the time goes, wherever that is; the second which line of Py
 launch. Neither samples native code.
 """
 
-from labcode.grading.commands import other_program
+from labcode.grading.commands import begins_by_itself, other_program, waits
 from labcode.grading.sheet import Answers, Check, Command, Commands
 
 QUESTIONS = (
@@ -49,6 +49,12 @@ def answers() -> Answers:
                         lambda r: "cuda" in r.traces,
                         "nsys profile -t nvtx -s none --python-sampling=true python train.py",
                     ),
+                    Check(
+                        waits,
+                        begins_by_itself,
+                        "nsys profile -t cuda -s none --python-sampling=true "
+                        "-c cudaProfilerApi python train.py",
+                    ),
                 ),
             ),
             "who_launched": Commands(
@@ -79,6 +85,12 @@ def answers() -> Answers:
                         "native code is sampled, too, as it is by default",
                         lambda r: not r.cpu_samples,
                         "nsys profile -t cuda --python-backtrace=cuda python train.py",
+                    ),
+                    Check(
+                        waits,
+                        begins_by_itself,
+                        "nsys profile -t cuda -s none --python-backtrace=cuda "
+                        "-c nvtx -p step python train.py",
                     ),
                 ),
             ),

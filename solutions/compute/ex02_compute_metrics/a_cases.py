@@ -45,6 +45,7 @@ def _kernels(rng: Rng) -> list[tuple[str, str, int, int, int]]:
         ("small blocks", "8.6", 32, 24, int(rng.integers(0, 500))),
         ("much shared memory", "9.0", threads, 32, int(rng.integers(40_000, 110_000))),
         ("shared memory that just does not fit twice", "9.0", 128, 32, 233472 // 2 - 1024 + 1),
+        ("shared memory that fits seven times if it is not rounded up", "9.0", 128, 32, 233472 // 7 - 1024),
         ("full, by registers and warps", "9.0", 256, 32, 0),
     ]
 

@@ -64,7 +64,7 @@ def occupancy(sm: dict[str, int], threads: int, registers: int, shared_bytes: in
 
 
 def limiters(sm: dict[str, int], threads: int, registers: int, shared_bytes: int) -> list[str]:
-    """The resources that allow no more blocks than there are, by name."""
+    """The resources that allow no more blocks than there are, in alphabetical order."""
     # [solution]
     fit = blocks_that_fit(sm, threads, registers, shared_bytes)
     return sorted(name for name, most in fit.items() if most == min(fit.values()))

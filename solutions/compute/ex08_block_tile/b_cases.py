@@ -58,6 +58,7 @@ def _scenes(rng: Rng) -> dict[str, Row]:
         "two buffers": _launch(rng, 16, 3, 0.125, 0.5),
         "hardly any waiting": _launch(rng, 21, 3.5, 0.0625, 0.03125),
         "exactly four multiply-adds": _launch(rng, 4, 2, 0.125, 0.25),
+        "five multiply-adds, nearly four turns": _launch(rng, 5, 3.75, 0.125, 0.25),
         "a little fewer than four": _launch(rng, 3.75, 5, 2.0, 0.25),
         "exactly four turns": _launch(rng, 16, 4, 0.125, 0.25),
         "a little more than four turns": _launch(rng, 16, 4.25, 2.0, 0.25),

@@ -60,6 +60,8 @@ def _scenes(rng: Rng) -> dict[str, Row]:
     slight = _healthy(rng, blocks=131)
     slight |= {"shared_turns": int(4.4 * slight["matrix_loads"])}
     slight["local_requests"] = slight["matrix_loads"] // 10
+    third = _healthy(rng, blocks=int(rng.integers(80, 95)))
+    sixth = _healthy(rng, blocks=109)
     return {
         "nothing wasted": plain,
         "rows that share their banks": conflicts,
@@ -70,6 +72,8 @@ def _scenes(rng: Rng) -> dict[str, Row]:
         "a little of everything": slight,
         "two wastes, one larger": both,
         "two wastes, the second larger": second,
+        "a sixth, which is not enough": sixth,
+        "a third, beyond what is enough": third,
         "exactly a fifth": _healthy(rng, matrix_loads=4000, shared_turns=16000, local_requests=1000),
     }
 

@@ -17,8 +17,8 @@ QUESTIONS = (
     ),
     Share(
         "wide",
-        "vectorized: the share of its load instructions from global memory that were executed and "
-        "take 16 bytes a thread",
+        "vectorized: of its loads from global memory (LDG…), each counted as often as it was executed, the "
+        "share that takes 16 bytes a thread",
         by=0.03,
     ),
     Word(

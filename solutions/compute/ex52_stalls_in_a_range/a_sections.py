@@ -21,9 +21,9 @@ def _nothing(r: Ncu) -> str:
         return (
             "nothing is profiled: a range that is pushed and popped is named with a slash behind it (step/)"
         )
-    if filters:
+    if filters and "step/" not in filters:
         return f"nothing is profiled: {', '.join(filters)} is no range of this program; step (step/) is"
-    return "no launch at all is profiled"
+    return r.nothing(LAUNCHES)
 
 
 def _others(r: Ncu) -> str:

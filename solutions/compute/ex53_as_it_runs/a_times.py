@@ -16,6 +16,8 @@ LAUNCHES = [Launch("fill"), Launch("blur"), Launch("sum"), Launch("blur")]
 def _launches(r: Ncu) -> str:
     """What is profiled in place of all launches of blur."""
     found = r.profiled(LAUNCHES)
+    if not found:
+        return r.nothing(LAUNCHES)
     others = named(LAUNCHES, (n for n in found if LAUNCHES[n].kernel != "blur"))
     return (
         f"launches of other kernels are profiled: {others}"

@@ -14,8 +14,8 @@ QUESTIONS = (
     Count("tiles", "tail: tiles of 128 × 256 that cover C"),
     Share("filled", "tail: the share of two waves' places that these tiles fill", by=0.01),
     Word("thin", "the fastest of these steps on thin_16", words=STEPS),
-    Number("gain", "tail: how many times as fast `both` is as `whole`", within=0.02),
-    Number("square", "square: how many times as long `split` takes as `whole`", within=0.02),
+    Number("gain", "tail: how many times as fast `both` is as `whole`", within=0.01),
+    Number("square", "square: how many times as long `split` takes as `whole`", within=0.01),
 )
 
 
@@ -56,6 +56,9 @@ def answers() -> Answers:
             Misreading("a tile has 128 × 256 elements, not 128 × 128", {"tiles": tiles("tail", 128, 128)}),
             Misreading(
                 "that is the share of one wave that the last one fills", {"filled": (count - 132) / 132}
+            ),
+            Misreading(
+                "that is over the places of one wave; two waves have twice as many", {"filled": count / 132}
             ),
             *(Misreading(says, {"thin": step}) for step, says in slower.items()),
             Misreading("the other way round", {"gain": 1 / gain}),

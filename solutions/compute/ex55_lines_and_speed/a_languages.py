@@ -57,7 +57,8 @@ def answers() -> Answers:
                 {"lines": runs[whole]["cuda"]["lines"] / runs[whole]["tilelang"]["lines"]},
             ),
             Misreading(
-                "over cuBLAS, not over CUDA C++", {"product": us(product, "cuda") / us(product, "triton")}
+                "over cuBLAS, not over CUDA C++; or else: that is TileLang",
+                {"product": us(product, "cuda") / us(product, "triton")},
             ),
             Misreading("that is CUDA C++", {"product": us(product, "cublas") / us(product, "cuda")}),
             Misreading("that is cuTile", {"product": us(product, "cublas") / us(product, "cutile")}),

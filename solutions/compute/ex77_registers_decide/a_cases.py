@@ -20,8 +20,8 @@ def cases(rng: np.random.Generator) -> list[Case]:
         (255, 256),
         (16, 33),
     ]
-    made += [(8, 32), (9, 32)]
+    made += [(8, 32), (9, 32), (33, 32), (72, 32)]
     made += [
-        (int(r), int(t)) for r, t in zip(rng.integers(16, 200, 6), rng.integers(32, 512, 6), strict=True)
+        (int(r), int(t)) for r, t in zip(rng.integers(16, 200, 7), rng.integers(32, 512, 7), strict=True)
     ]
     return [Case(f"{r} registers, {t} threads", f"{r} and {t}", "blocks", (r, t)) for r, t in made]

@@ -4,7 +4,7 @@
 so many registers; a warp gets them in pieces of 256; a block has so many threads, and its last warp is
 whole.
 
-A worked example: blocks(33, 100) is 13: 32 × 33 = 1056 is rounded up to 1280 a warp, four warps take 5120.
+A worked example: blocks(33, 100) is 12: 32 × 33 = 1056 is rounded up to 1280 a warp, four warps take 5120.
 
 Grade it:         labcode exercises compute-ex77a        (or: nox -s exercises -- compute-ex77a)
 Get a hint:       labcode exercises compute-ex77a --hint

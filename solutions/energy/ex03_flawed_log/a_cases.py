@@ -34,6 +34,13 @@ def _reset(log: pd.DataFrame, at_ms: int) -> pd.DataFrame:
     return found
 
 
+def _fallen(log: pd.DataFrame, at_ms: int, joules: float) -> pd.DataFrame:
+    """The counter falls by some joules at a moment, and goes on."""
+    return _changed(
+        log, "energy_j", log["t_ns"] - log["t_ns"].iloc[0] >= at_ms * energy.MS, log["energy_j"] - joules
+    )
+
+
 def _scenes(rng: Rng) -> dict[str, tuple[pd.DataFrame, float, float]]:
     """Logs, and the window in ms after the first sample."""
     log = _log(rng)
@@ -58,6 +65,7 @@ def _scenes(rng: Rng) -> dict[str, tuple[pd.DataFrame, float, float]]:
         "a gap outside": (_without(log, 200, 900), 1000, 3000),
         "a reset": (_reset(log, 2000), 1000, 3000),
         "a reset at the begin": (_reset(log, 1000), 1000, 3000),
+        "a fall that is made up for": (_fallen(log, 1500, float(log["instant_w"].iloc[0]) / 4), 1000, 3000),
         "a reset before": (_reset(log, 500), 1000, 3000),
         "a counter that stands still": (_changed(log, "energy_j", off > 900, 5.0), 1000, 3000),
         "half a second": (log, 1010, 1510),

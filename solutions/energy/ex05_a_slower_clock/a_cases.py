@@ -32,7 +32,10 @@ def cases(rng: np.random.Generator) -> list[Case]:
     half = [(8.0, "compute", 128.0, 256.0), (8.0, "memory", 128.0, 256.0)]
     clocks = [0.25, 0.5, 1.0]
     few = [(2.0, "compute", 128.0, 256.0), (62.0, "memory", 128.0, 256.0)]
+    short = [(0.25, "compute", 16.0, 512.0), (0.25, "memory", 16.0, 512.0)]
     chosen = {
+        "kernels of a quarter of a second": (short, clocks, 0.5),
+        "kernels of a quarter of a second, twice the time": (short, clocks, 1.0),
         "memory alone, much time": ([(first, "memory", still, moving)], clocks, 1.0),
         "few that compute, much time": (few, clocks, 8.0),
         "few that compute": (few, clocks, 0.125),

@@ -35,5 +35,5 @@ def answers() -> Answers:
             Misreading("its own work is nothing; starting and ending it is not", {"kernel_us": 1.0}),
             Misreading("the first step makes ready what all others use: far more", {"first": 5.0}),
         ],
-        ["whatever is shorter than that is measured in batches"],
+        ["what takes hardly longer than the empty interval is measured in batches"],
     )

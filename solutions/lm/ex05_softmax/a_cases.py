@@ -25,8 +25,11 @@ def cases(rng: Rng) -> list[Case]:
         model = lm.shape(rng)
         return lm.operations(rng, model, steps=steps, **{"training": False, **more}), steps, model
 
+    ops, steps, model = scene(1)
+    renamed = ops.assign(path=ops["path"].str.replace("/mask", "/presoftmax"))
     return [
         _case("one forward pass", *scene(1)),
+        _case("a range whose name only contains softmax", renamed, steps, model),
         _case("three forward passes", *scene(3)),
         _case("a training step", *scene(2, training=True)),
         _case("blocks are computed again in the backward pass", *scene(2, training=True, recompute=True)),

@@ -97,6 +97,8 @@ def cases(rng: Rng) -> list[Case]:
     pause = _sweep(rng, doubled, [1.0, 3.0, 8.0, 12.0, 40.0])
     unit = int(rng.integers(1, 9))
     base, more = ([n * unit for n in factors] for factors in ([1, 1, 2, 4, 8], [2, 5, 6, 20, 40]))
+    # as many ms as tokens: however the power is computed, it is 1 to the last digit
+    linear = _sweep(rng, doubled, [400.0, 512.0, 1024.0, 3000.0, 9000.0], exact=True)
     rising = _sweep(rng, doubled, [1.0, 3.0, 8.0, 25.0, 90.0])
     most = _sweep(rng, doubled, [2.0, 9.0, 40.0, 100.0, 180.0])
     return [
@@ -112,6 +114,7 @@ def cases(rng: Rng) -> list[Case]:
         ),
         _grown("time that never follows the work", (flat, 4, 64, 2, gpu())),
         _grown("time that follows the work, then does not, then does again", (pause, 4, 64, 2, gpu())),
+        _grown("a step over which time grows exactly as the length", (linear, 4, 64, 2, gpu())),
         _grown("time that follows the work from the first length on", (rising, 4, 64, 2, gpu())),
         _grown(
             "memory that grows with the length itself",

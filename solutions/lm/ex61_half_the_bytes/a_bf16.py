@@ -34,7 +34,12 @@ def answers() -> Answers:
             Misreading("that is the peaks' ratio, of products alone", {"medium": 15.0}),
             Misreading("that is the peaks' ratio, of products alone", {"small": 15.0}),
             Misreading(
-                "half the bytes are the smaller part of it: products use other units", {"medium": 2.0}
+                "half the bytes are the smaller part of it: products use other units",
+                {"small": 2.0, "medium": 2.0},
+            ),
+            Misreading(
+                "the larger model spends more of its time in products: it gains more than the small one",
+                {"medium": faster("small")},
             ),
         ],
         ["the gain ends where the products' share ends"],

@@ -71,6 +71,12 @@ def answers() -> Answers:
                         "--capture-range-end=none -o steps -f true python train.py",
                     ),
                     Check(
+                        "with repeat each range becomes a report of its own, under another name",
+                        lambda r: not r.repeats,
+                        "nsys profile -t cuda,nvtx -s none --cpuctxsw=none -c cudaProfilerApi "
+                        "--capture-range-end=repeat:2 -o steps -f true python train.py",
+                    ),
+                    Check(
                         lambda r: f"the file would be called {r.line['output'] or 'report1'}, not steps",
                         lambda r: r.line["output"].removesuffix(".nsys-rep") == "steps",
                         "nsys profile -t cuda,nvtx -s none --cpuctxsw=none -c cudaProfilerApi -f "

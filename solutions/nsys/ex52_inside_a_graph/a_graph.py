@@ -4,7 +4,7 @@ Two commands for `./decode`: the first shows every kernel of its graphs, the sec
 least that still shows how long a graph ran. Neither samples the CPU.
 """
 
-from labcode.grading.commands import other_program
+from labcode.grading.commands import begins_by_itself, other_program, waits
 from labcode.grading.sheet import Answers, Check, Command, Commands
 
 QUESTIONS = (
@@ -40,6 +40,11 @@ def answers() -> Answers:
                         lambda r: not r.cpu_samples,
                         "nsys profile -t cuda --cuda-graph-trace=node ./decode",
                     ),
+                    Check(
+                        waits,
+                        begins_by_itself,
+                        "nsys profile -t cuda -s none --cuda-graph-trace=node -c cudaProfilerApi ./decode",
+                    ),
                 ),
             ),
             "whole_graphs": Commands(
@@ -69,6 +74,11 @@ def answers() -> Answers:
                         "calls of the operating system are traced, too: by default, or where osrt is named",
                         lambda r: "osrt" not in r.traces,
                         "nsys profile -s none ./decode",
+                    ),
+                    Check(
+                        waits,
+                        begins_by_itself,
+                        "nsys profile -t cuda -s none -c cudaProfilerApi ./decode",
                     ),
                 ),
             ),

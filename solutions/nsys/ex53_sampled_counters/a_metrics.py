@@ -4,7 +4,7 @@ A command of `nsys profile` for `python train.py` that samples the counters of G
 every 50 µs, and records kernels and NVTX ranges to lay them beside.
 """
 
-from labcode.grading.commands import other_program
+from labcode.grading.commands import begins_by_itself, other_program, waits
 from labcode.grading.sheet import Answers, Check, Command, Commands
 
 QUESTIONS = (Command("command", "the whole command", tool="nsys"),)
@@ -53,6 +53,12 @@ def answers() -> Answers:
                         lambda r: "nvtx" in r.traces,
                         "nsys profile -t cuda --gpu-metrics-devices=0 --gpu-metrics-frequency=20000 "
                         "python train.py",
+                    ),
+                    Check(
+                        waits,
+                        begins_by_itself,
+                        "nsys profile -t cuda,nvtx --gpu-metrics-devices=0 --gpu-metrics-frequency=20000 "
+                        "-c cudaProfilerApi python train.py",
                     ),
                 ),
             ),

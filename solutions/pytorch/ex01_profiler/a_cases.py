@@ -25,7 +25,7 @@ def _scenes(rng: Rng) -> list[tuple[str, int, Plan]]:
         ("the loop ends while recording", length + wait + warmup + more, (wait, warmup, active, 0, 0)),
         ("the loop ends while warming up", length + wait + 1, (wait, warmup + 1, active, 0, 0)),
         ("no wait and no warm-up", 2 * active + 1, (0, 0, active, 0, 0)),
-        ("no warm-up", 2 * (wait + active), (wait, 0, active, 0, skip)),
+        ("no warm-up", skip + 2 * (wait + active) + active, (wait, 0, active, 0, skip)),
         ("one active step", 3 * (wait + warmup + 1), (wait, warmup, 1, 2, 0)),
         ("recorded from the first step on, once", active + 2, (0, 0, active, 1, 0)),
         ("no wait: step 0 warms up", 2 * (warmup + active), (0, warmup, active, 0, 0)),

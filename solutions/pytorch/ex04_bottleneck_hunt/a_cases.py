@@ -124,7 +124,7 @@ def scenes(rng: np.random.Generator) -> list[tuple[str, Loop]]:
         return int(rng.integers(low, high))
 
     some = {name: n(2, 6) for name in PROBLEMS}
-    many, few, middle = n(FUSED + 2, FUSED + 12), n(2, FUSED // 2), n(FUSED // 2 + 2, FUSED)
+    many, few, middle = n(FUSED + 2, FUSED + 12), n(2, FUSED // 2), n(FUSED - 3, FUSED)
     return [
         ("a loop with one problem", _loop(rng, {"": 8, "layout": n(2, 9)})),
         (
@@ -134,6 +134,7 @@ def scenes(rng: np.random.Generator) -> list[tuple[str, Loop]]:
         ("an optimizer that goes from tensor to tensor", _loop(rng, {"": 6, "optimizer": many})),
         ("an optimizer that is fused already", _loop(rng, {"": 6, "optimizer": few, "dtype": n(2, 6)})),
         ("some operations of the optimizer", _loop(rng, {"": 6, "optimizer": middle, "tiny_ops": n(2, 6)})),
+        ("a single step", _loop(rng, {"": 6, "optimizer": FUSED - 2, "tiny_ops": n(2, 6)}, steps=1)),
         (
             "exactly twenty operations of the optimizer a step",
             _loop(rng, {"": 6, "optimizer": FUSED, "item": n(1, 4)}),

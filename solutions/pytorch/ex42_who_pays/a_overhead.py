@@ -57,6 +57,7 @@ def answers() -> Answers:
                 "whole programs, with their start: steps are asked for",
                 {"ncu": ncu["wall_s"] / none["wall_s"]},
             ),
+            Misreading("that is in ms: divide by the median", {"spread": max(steps) - min(steps)}),
             Misreading(
                 "that is the ranges' spread",
                 {

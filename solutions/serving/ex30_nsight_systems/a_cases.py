@@ -49,6 +49,8 @@ def cases(rng: Rng) -> list[Case]:
         _case("asked for at the edges", _table(rng, edges), [("a", 1000, 2000), ("b", 2000, 3000)]),
         _case("runs behind its range", _table(rng, [(90, 250, 10)]), [("token 0", 0, 100)]),
         _case("exactly one half", _table(rng, [(10, 60, 0)]), [("token 0", 0, 100)]),
+        _case("a little less than half", _table(rng, [(10, 55, 0)]), [("token 0", 0, 100)]),
+        _case("a little more than half", _table(rng, [(10, 65, 0)]), [("token 0", 0, 100)]),
         _case("began before its range", _table(rng, [(80, 160, 110)]), [("token 0", 100, 200)]),
         _case("a range of nothing", _table(rng, [(10, 60, 0)]), [("token 0", 500, 600)]),
         _case("no range", _table(rng, [(10, 60, 0)]), []),

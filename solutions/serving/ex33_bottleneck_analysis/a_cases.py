@@ -36,6 +36,7 @@ def cases(rng: Rng) -> list[Case]:
         "short gaps": (some, 0.1, 0.0, 0.5, 0.1, 0.9),
         "idle, and copies even more": (0.25, 0.9, 0.5, 0.0, 0.7, 0.1),
         "half in long gaps": (0.2, 0.5, 0.0, 0.0, 0.7, 0.1),
+        "a little more than half": (0.3, 0.6, 0.0, 0.0, 0.7, 0.1),
         "hardly less": (0.2, 0.499, 0.0, 0.0, 0.7, 0.1),
         "not idle enough": (0.199, 0.9, 0.3, 0.1, 0.7, 0.1),
         "copies": (low, 0.9, some, 0.0, 0.9, 0.1),
