@@ -620,6 +620,24 @@ def test_distances_of_all_to_all_are_a_product(tmp_path: Path, kernel: str, told
     assert first.rule == "unfused-elementwise" and ("torch.cdist" in first.advice) is told
 
 
+@pytest.mark.parametrize("gemm_ns", [25 * strangers.US, 100 * strangers.US])
+def test_launches_that_wait_for_their_kernels_gain_what_mending_gains(tmp_path: Path, gemm_ns: int) -> None:
+    """As CUDA_LAUNCH_BLOCKING=1 makes them; without it the shorter kernels are bound by their launches."""
+
+    def loop(blocking: bool) -> strangers.Machine:
+        machine = strangers.started()
+        machine.blocking = blocking
+        return strangers.train(machine, gemm_ns=gemm_ns, elementwise=1, small=2 * strangers.US)
+
+    fault, mended = loop(True), loop(False)
+    first, *rest = judged(fault.export(tmp_path / "a.sqlite"))
+    assert first.rule == "blocking-launches" and "CUDA_LAUNCH_BLOCKING" in first.advice
+    assert first.gain == pytest.approx(gained_by(fault, mended), abs=0.05)
+    assert "launch-bound" not in [one.rule for one in rest]
+    rest = judged(mended.export(tmp_path / "b.sqlite"))
+    assert "blocking-launches" not in [one.rule for one in rest]
+
+
 def test_results_checked_for_nan_gain_what_mending_gains(tmp_path: Path) -> None:
     def loop(check: bool) -> strangers.Machine:
         return strangers.train(
