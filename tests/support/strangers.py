@@ -50,6 +50,7 @@ class Machine:
     def __init__(self, *, pid: int = 100, device: int = 0, seed: int = 1, stacks: bool = False) -> None:
         self.pid, self.device, self.with_stacks = pid, device, stacks
         self.tid = pid
+        self.blocking = False  # whether launches wait for their kernels
         self.now = 0
         self.free: dict[int, int] = {}
         self.random = random.Random(seed)
@@ -79,9 +80,10 @@ class Machine:
         """Code of PyTorch's and a kernel's launch; when the kernel will have ended."""
         self.python(host)
         self.count += 1
-        self.call("cudaLaunchKernel", 5 * US, self.count)
-        start = max(self.free.get(stream, 0) + US, self.now + 2 * US, after)
-        end = start + int(ns * self.random.uniform(0.99, 1.01))
+        begun, long = self.now, int(ns * self.random.uniform(0.99, 1.01))
+        self.call("cudaLaunchKernel", 5 * US + (long + 6 * US if self.blocking else 0), self.count)
+        start = max(self.free.get(stream, 0) + US, begun + 7 * US, after)
+        end = start + long
         self.free[stream] = end
         where = {"pid": self.pid, "device": self.device, "correlation": self.count, "stream": stream}
         self.tables["kernels"].append(x.kernel(start, end, name, grid=(blocks, 1, 1), **where))

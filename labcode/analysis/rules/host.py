@@ -41,6 +41,8 @@ TRACES = r"(?:^|/)traceback\.py:|torch/fx/traceback\.py:"
 CHECKPOINT = r"torch/utils/checkpoint\.py:(?:checkpoint|recompute_fn|unpack_hook|backward)$"
 CHECKPOINTED = r"^(?:autograd::engine::evaluate_function: )?CheckpointFunction(?:Backward)?\b"
 ALIKE = 3  # kernels in a row
+LONG_NS = 20_000  # of a kernel: no launch that waits for nothing returns after its end
+BLOCKING, FEWEST = 0.95, 10  # of the launches of such kernels; in all
 AMPLE = 0.5  # of the GPU's memory: with more in use it is not said that there is plenty
 OFTEN, TENTHS = 0.1, 10  # of the compiling: so much in an iteration counts
 GIVES_BACK = r"torch/cuda/memory\.py:empty_cache$"
@@ -367,6 +369,65 @@ def found_nan_checks(tables: Tables) -> tuple[Bools, int, float]:
         found[rows[low : high + 1]] = True
     after = np.append(start[kept], end[kept[-1]])[first + 3]
     return found, len(first), float(np.maximum(after - start[kept[first]], 0).sum())
+
+
+@rule(
+    "blocking-launches",
+    title="Each launch waits for its kernel",
+    book="guides/environment",
+    advice="Is CUDA_LAUNCH_BLOCKING=1 left in the environment (for AMD's GPUs HIP_LAUNCH_BLOCKING or "
+    "AMD_SERIALIZE_KERNEL)? It finds the line of an error; unset it for all else.",
+)
+def blocking_launches(tables: Tables) -> Finding:
+    """Calls that launch a kernel and return when it has ended: nearly all of those of 20 µs or more.
+
+    By themselves launches return before such kernels have ended. Numerator: the time in such calls of the
+    process of the worst GPU. Gain: the replay in which no launch takes longer than a call that waits for
+    nothing; cautious: half of it. It is of the program as it was recorded, for what a launch takes by itself
+    no other call tells.
+    """
+    tables.need_busy()
+    tables.need_api()
+    blocked, long = found_blocking(tables)
+    start, end = spans(tables.api.iloc[np.unique(tables.view.row[blocked])])
+    spent = intervals.total(*intervals.clip(start, end, tables.window))
+    gain, program = Gain(0.0, 0.0, 0.0), tables.replay.program
+    if program is not None and blocked.any():
+        mine = calls_of_ops(program, blocked[program.op])
+        least = float(replay.OF_ITSELF_NS)
+        less = program.change(
+            spent=np.where(mine, np.minimum(program.spent, least), program.spent),
+            made=np.where(blocked[program.op], np.minimum(program.made, least), program.made),
+        )
+        share = max(1 - less.play() / max(tables.replay.recorded_ns, 1.0), 0.0)
+        gain = Gain(share, share / 2, min(share * (1 + replay.LEAST_ERROR), 1.0))
+    return cause(
+        tables,
+        gain,
+        f"{int(blocked.sum()):,} launches return when their kernels have ended, and take {tables.told(spent)}"
+        if blocked.any()
+        else f"launches do not wait for their kernels (looked at: {long:,} kernels of 20 µs or more)",
+        spent,
+        "ns in launch calls that wait for their kernels",
+        pd.DataFrame(),
+        enough=bool(blocked.any()),
+    )
+
+
+def found_blocking(tables: Tables) -> tuple[Bools, int]:
+    """Which kernels of the view had ended when the calls returned that launched them; how many long ones were
+    looked at. None where not nearly all of these had.
+    """
+    view, ledger = tables.view, tables.ledger
+    start, end = spans(view.ops)
+    mine = (view.row >= 0) & (view.ops["pid"].to_numpy(np.int64) == ledger.pid)
+    mine &= (start >= ledger.window[0]) & (end <= ledger.window[1]) & is_any(view.ops["kind"], "kernel")
+    returned = np.append(spans(tables.api)[1], 0)[view.row]
+    long = mine & (end - start >= LONG_NS)
+    count = int(long.sum())
+    if count < FEWEST or int((returned[long] >= end[long]).sum()) < BLOCKING * count:
+        return np.zeros(len(mine), np.bool_), count
+    return np.asarray(mine & (returned >= end), np.bool_), count
 
 
 @rule(

@@ -9,7 +9,7 @@ from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.ledger.steady import LEAST_LOADING_NS
 from labcode.analysis.rules.finding import Finding, rule
-from labcode.analysis.rules.host import found_nan_checks, found_recomputed
+from labcode.analysis.rules.host import found_blocking, found_nan_checks, found_recomputed
 from labcode.analysis.rules.predicted import (
     calls_of_ops,
     cause,
@@ -107,7 +107,8 @@ def launch_bound(tables: Tables) -> Finding:
     waited so. Gain: the replay in which calls and the code before them take a tenth, as in a graph, and so
     do kernels shorter than a launch, for one may do the work of many; cautious: half of the launching. Calls
     that allocate or load code stay as they are; where memory is allocated in each iteration, there can be no
-    graph, and the cautious change is all that is promised.
+    graph, and the cautious change is all that is promised. Where launches wait for their kernels, what they
+    take by themselves is not known, and `blocking-launches` tells of them.
     """
     tables.need_busy()
     tables.need_api()
@@ -151,7 +152,8 @@ def launch_bound(tables: Tables) -> Finding:
         worst,
         "ns idle waiting for a launch on the worst GPU",
         stretches,
-        enough=max(worst, owed * tables.width / max(ledger.whole_ns, 1)) >= LAUNCH_BOUND_SHARE * tables.width,
+        enough=max(worst, owed * tables.width / max(ledger.whole_ns, 1)) >= LAUNCH_BOUND_SHARE * tables.width
+        and not found_blocking(tables)[0].any(),
         owner="launch",
     )
 

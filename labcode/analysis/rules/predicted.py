@@ -53,8 +53,8 @@ def cause(
 ) -> Finding:
     """A finding with a predicted gain; found where that is worth it and the rule has seen enough.
 
-    More than medium is nothing that was seen in one iteration alone, perhaps a first one, nor what is not
-    ``certain``.
+    More than medium is nothing that was seen in one iteration alone, which may well be a first one, nor what
+    is not ``certain``.
     ``owner`` is what of the ledger the cause is about. Where the worst GPU alone has it and the others wait
     for that one, no more is gained than they wait.
     """
@@ -64,7 +64,7 @@ def cause(
     wait = tables.lateness(owner)
     if wait is not None:
         gain = Gain(min(gain.share, 0.9 * wait), min(gain.low, wait / 2), min(gain.high, wait))
-    capped = gain.share >= HIGH and gain.low >= MEDIUM and (tables.judged.lone or not certain)
+    capped = gain.share >= HIGH and gain.low >= MEDIUM and (tables.first or not certain)
     return Finding(
         enough and gain.share >= least,
         message,

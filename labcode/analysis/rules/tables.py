@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.ledger.ledger import MOST_GPUS, Ledger, ledgers, rows_on
+from labcode.analysis.ledger.ledger import ALLOCATING, MOST_GPUS, Ledger, ledgers, rows_on
 from labcode.analysis.ledger.lines import NOWHERE, Lines, Place
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Replay
@@ -82,6 +82,12 @@ class Tables:
     def count(self) -> int:
         """How many iterations are judged; 0 where none were found."""
         return self.judged.count
+
+    @cached_property
+    def first(self) -> bool:
+        """Whether the only whole iteration may be a first one: code is loaded or memory asked for in it."""
+        begins = named_like(self.api["name"], f"{LOADING}|{ALLOCATING}")
+        return self.judged.lone and bool((begins & self.is_call).any())
 
     def told(self, ns: float, of: Ledger | None = None) -> str:
         """A time of the window (or of a ledger) in words: of an iteration, and the share of it."""

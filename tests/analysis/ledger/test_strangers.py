@@ -620,6 +620,24 @@ def test_distances_of_all_to_all_are_a_product(tmp_path: Path, kernel: str, told
     assert first.rule == "unfused-elementwise" and ("torch.cdist" in first.advice) is told
 
 
+@pytest.mark.parametrize("gemm_ns", [25 * strangers.US, 100 * strangers.US])
+def test_launches_that_wait_for_their_kernels_gain_what_mending_gains(tmp_path: Path, gemm_ns: int) -> None:
+    """As CUDA_LAUNCH_BLOCKING=1 makes them; without it the shorter kernels are bound by their launches."""
+
+    def loop(blocking: bool) -> strangers.Machine:
+        machine = strangers.started()
+        machine.blocking = blocking
+        return strangers.train(machine, gemm_ns=gemm_ns, elementwise=1, small=2 * strangers.US)
+
+    fault, mended = loop(True), loop(False)
+    first, *rest = judged(fault.export(tmp_path / "a.sqlite"))
+    assert first.rule == "blocking-launches" and "CUDA_LAUNCH_BLOCKING" in first.advice
+    assert first.gain == pytest.approx(gained_by(fault, mended), abs=0.05)
+    assert "launch-bound" not in [one.rule for one in rest]
+    rest = judged(mended.export(tmp_path / "b.sqlite"))
+    assert "blocking-launches" not in [one.rule for one in rest]
+
+
 def test_results_checked_for_nan_gain_what_mending_gains(tmp_path: Path) -> None:
     def loop(check: bool) -> strangers.Machine:
         return strangers.train(
@@ -739,19 +757,20 @@ def test_one_whole_iteration_may_be_a_first_one(tmp_path: Path) -> None:
     assert "allocation-in-loop" not in [one.rule for one in judged(path)]
 
 
-@pytest.mark.parametrize("steps", [1, 2])
-def test_what_one_iteration_alone_shows_is_medium_at_most(tmp_path: Path, steps: int) -> None:
+@pytest.mark.parametrize(("steps", "call"), [(1, "cudaMalloc"), (1, "cudaEventRecord"), (2, "cudaMalloc")])
+def test_what_a_first_iteration_alone_shows_is_medium_at_most(tmp_path: Path, steps: int, call: str) -> None:
     machine, marks = strangers.Machine(), []
     for number in range(steps):
         begin = machine.now
         for _ in range(8):
             strangers.layer(machine, 300 * strangers.US, strangers.SIMT)
+            machine.call(call, 20 * strangers.US)
         machine.wait()
         marks.append(x.push_pop(begin, machine.now, f"step {number}", pid=machine.pid, tid=machine.pid))
     found = judged(machine.export(tmp_path / "a.sqlite", nvtx=marks))
     one = next(one for one in found if one.rule == "no-tensor-cores")
     assert one.gain is not None and one.gain > 0.5
-    assert one.severity == ("medium" if steps == 1 else "high")
+    assert one.severity == ("medium" if (steps, call) == (1, "cudaMalloc") else "high")
 
 
 @pytest.mark.parametrize(
