@@ -237,7 +237,7 @@ def _beside(tables: Tables, kind: str, direction: str, least_bytes: int) -> Find
         tables,
         gain,
         f"{len(mine):,} copies {direction} ({moved / max(tables.count, 1) / 1e6:,.3g} MB "
-        f"{'an iteration' if tables.count else 'in all'}) run with no kernel beside them for "
+        f"{'per iteration' if tables.count else 'in all'}) run with no kernel beside them for "
         f"{tables.told(exposed)}" + (f"; {where}" if where else ""),
         exposed,
         f"ns of copies {direction} with no kernel beside them on the worst GPU",

@@ -181,7 +181,7 @@ def allocation_in_loop(tables: Tables) -> Finding:
     where = told_lines(given_back) or told_places(tables.ledger.places("allocation"))
     table = calls.assign(duration_ns=duration_ns(calls))
     columns = ["name", "start_ns", "duration_ns", "pid", "tid", "return_value"]
-    each = f" ({count / tables.count:.3g} an iteration)" if tables.count and count else ""
+    each = f" ({count / tables.count:.3g} per iteration)" if tables.count and count else ""
     return cause(
         tables,
         gain,

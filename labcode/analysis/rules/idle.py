@@ -147,7 +147,7 @@ def launch_bound(tables: Tables) -> Finding:
         gain,
         f"GPU {ledger.device} waits for the next launch for {tables.told(owed, ledger)}; {count:,.0f} "
         "operations "
-        f"{'an iteration' if tables.count else 'in all'}, a launch call takes {time_text(tables.launch_ns)}"
+        f"{'per iteration' if tables.count else 'in all'}, a launch call takes {time_text(tables.launch_ns)}"
         + (f"; {where}" if where else ""),
         worst,
         "ns idle waiting for a launch on the worst GPU",
@@ -357,7 +357,7 @@ def _synchronizing(tables: Tables, spent: int, dry: int, evidence: pd.DataFrame,
     each = tables.ledger.each_ns
     is_short = waited < 0.5 * gain.share * each and (program is None or 2 * read < count * program.count)
     message = (
-        f"{count:,.3g} synchronizing calls {'an iteration' if tables.count else 'in all'}"
+        f"{count:,.3g} synchronizing calls {'per iteration' if tables.count else 'in all'}"
         if program is not None
         else f"{dry:,} synchronizing calls let the GPU run dry"
     )

@@ -213,14 +213,14 @@ def _work(found: Iterations) -> Iterator[str]:
     if work is None or not seconds:
         return
     if work.tokens == work.tokens:
-        yield f"{work.tokens:,.0f} tokens an iteration, {work.tokens / seconds:,.0f} a second."
+        yield f"{work.tokens:,.0f} tokens per iteration, {work.tokens / seconds:,.0f} per second."
     if work.flops == work.flops:
         mfu = f", MFU {work.mfu:.1%} ({work.peak})" if work.mfu == work.mfu else ""
         without = f"; without {work.not_counted}" if work.not_counted else ""
         size, unit = (1e12, "TFLOP") if work.flops >= 1e9 else (1e9, "GFLOP")
-        yield f"{work.flops / size:,.3g} {unit} in matmuls and attention an iteration{mfu}{without}."
+        yield f"{work.flops / size:,.3g} {unit} in matmuls and attention per iteration{mfu}{without}."
     if work.payload_bytes == work.payload_bytes:
-        yield f"{byte_text(work.payload_bytes)} in collectives an iteration."
+        yield f"{byte_text(work.payload_bytes)} in collectives per iteration."
 
 
 def _file(kind: Kind, report: Any, notes: Sequence[str]) -> File:

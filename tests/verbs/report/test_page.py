@@ -88,7 +88,7 @@ def test_launches_memory_and_traces_have_their_sections(tmp_path: Path) -> None:
                 "Operators, calls and kernels",
                 "Time by nn.Module",
                 "Memory by the trace",
-                "tokens an iteration",
+                "tokens per iteration",
                 "MFU",
             ),
         ),
