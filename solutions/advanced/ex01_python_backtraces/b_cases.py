@@ -274,7 +274,9 @@ def _views(rng: Rng) -> list[_Program]:
     p.plain("mul", p.stack(p.frame("forward", line), p.frame("heads", line + 52)))
     third = p.product()
     p.plain("sum", p.stack(p.frame("forward", line + 1)))
-    for number in (third, second, first):
+    fourth = p.product(p.stack(p.frame("forward", line + 3)))  # whose stack lies in linear, before addmm
+    p.plain("sum", p.stack(p.frame("forward", line + 9)))
+    for number in (fourth, third, second, first):
         p.backward("SelectBackward0", number, kernels=2, total=number == second)
     return [p]
 
