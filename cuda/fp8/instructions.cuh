@@ -28,7 +28,7 @@ __device__ __forceinline__ void here(float& x) { asm volatile("" : "+f"(x)::"mem
 #define LAB_16(i) LAB_4(i), LAB_4(i + 4), LAB_4(i + 8), LAB_4(i + 12)
 template <int kN>
 __device__ __forceinline__ void multiply_e4m3(float (&d)[kN / 2], gemm::Size a, gemm::Size b, int adds) {
-    static_assert(kN == 128 || kN == 256, "the two widths written out here");
+    static_assert(kN == 128 || kN == 192 || kN == 256, "the widths written out here");
     if constexpr (kN == 128) {
         asm volatile(
             "{.reg .pred adds; setp.ne.b32 adds, %66, 0; wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 "
@@ -38,6 +38,18 @@ __device__ __forceinline__ void multiply_e4m3(float (&d)[kN / 2], gemm::Size a, 
             "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
             "%64, %65, adds, 1, 1;}"
             : LAB_16(0), LAB_16(16), LAB_16(32), LAB_16(48)
+            : "l"(a), "l"(b), "r"(adds));
+    } else if constexpr (kN == 192) {
+        asm volatile(
+            "{.reg .pred adds; setp.ne.b32 adds, %98, 0; wgmma.mma_async.sync.aligned.m64n192k32.f32.e4m3.e4m3 "
+            "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+            "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+            "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+            "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+            "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+            "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95}, "
+            "%96, %97, adds, 1, 1;}"
+            : LAB_16(0), LAB_16(16), LAB_16(32), LAB_16(48), LAB_16(64), LAB_16(80)
             : "l"(a), "l"(b), "r"(adds));
     } else {
         asm volatile(

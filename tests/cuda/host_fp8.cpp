@@ -83,7 +83,7 @@ void launch(unsigned grid_x, unsigned grid_y, unsigned threads, unsigned cluster
 using Kernel = std::function<void(const gemm::TensorMap&, const gemm::TensorMap&, const gemm::TensorMap&, const float*, const float*)>;
 
 // Arrays of exactly these sizes; whole numbers and powers of two as scales: sums are exact in any order. With a NaN in each matrix.
-void check(const char* name, Sides s, int scales, bool nan, const Kernel& kernel) {
+void check(const char* name, Sides s, int scales, bool nan, int box_rows, const Kernel& kernel) {
     if (wrong != 0 && left_out >= 0) return;
     const auto bytes = [](Size count) { return static_cast<unsigned char*>(std::aligned_alloc(16, (count + 15) / 16 * 16)); };
     const auto numbers = [](Size count) {
@@ -101,7 +101,7 @@ void check(const char* name, Sides s, int scales, bool nan, const Kernel& kernel
     const std::vector<float> of_a = numbers(scales == fp8::kOneScale ? 1 : scales == fp8::kSides ? s.m : static_cast<Size>(s.m) * blocks);
     const std::vector<float> of_b = numbers(scales == fp8::kOneScale ? 1 : scales == fp8::kSides ? s.n : static_cast<Size>(gemm::parts(s.n, 128)) * blocks);
     const auto map = [](const void* start, int rows, int columns, int box_rows) { return gemm::TensorMap{static_cast<Bf16*>(const_cast<void*>(start)), rows, columns, columns, box_rows}; };
-    kernel(map(a, s.m, s.k / 2, gemm::kTileM), map(b, s.n, s.k / 2, fp8::kBoxRowsB), map(c, s.m, s.n, gemm::kGroupM), of_a.data(), of_b.data());
+    kernel(map(a, s.m, s.k / 2, gemm::kTileM), map(b, s.n, s.k / 2, box_rows), map(c, s.m, s.n, gemm::kGroupM), of_a.data(), of_b.data());
     long different = 0;
     for (int r = 0; r < s.m; ++r) {
         for (int i = 0; i < s.n; ++i) {
@@ -125,16 +125,16 @@ void check(const char* name, Sides s, int scales, bool nan, const Kernel& kernel
 }
 
 // One cluster, which stays for all tiles.
-template <typename R, int kBlocks, int kTall, int kScales, bool kPromoted>
+template <typename R, int kBlocks, int kTall, int kScales, bool kPromoted, bool kBeside = false>
 void ring(const char* name, Sides s, bool nan) {
-    check(name, s, kScales, nan, [&](const auto& map_a, const auto& map_b, const auto& map_c, const float* of_a, const float* of_b) {
+    check(name, s, kScales, nan, fp8::kRowsB<R>, [&](const auto& map_a, const auto& map_b, const auto& map_c, const float* of_a, const float* of_b) {
         launch(kBlocks, 1, gemm::kWorkThreads, kBlocks,
-               [=] { fp8::specialized<R, kBlocks, kTall, kScales, kPromoted>(map_a, map_b, map_c, of_a, of_b, s.m, s.n, s.k); }, name);
+               [=] { fp8::specialized<R, kBlocks, kTall, kScales, kPromoted, kBeside>(map_a, map_b, map_c, of_a, of_b, s.m, s.n, s.k); }, name);
     });
 }
 
 void all(Sides s, bool nan) {
-    check("simple", s, fp8::kOneScale, nan, [&](const auto& map_a, const auto& map_b, const auto& map_c, const float* of_a, const float* of_b) {
+    check("simple", s, fp8::kOneScale, nan, fp8::kBoxRowsB, [&](const auto& map_a, const auto& map_b, const auto& map_c, const float* of_a, const float* of_b) {
         launch(gemm::parts(s.n, gemm::Simple::kN), gemm::parts(s.m, gemm::kTileM), gemm::kSimpleThreads, 1,
                [=] { fp8::simple(map_a, map_b, map_c.matrix, of_a, of_b, s.m, s.n, s.k); }, "simple");
     });
@@ -143,6 +143,8 @@ void all(Sides s, bool nan) {
     ring<fp8::Full, 2, gemm::kBand, fp8::kSides, true>("row_column", s, nan);
     ring<fp8::Full, 2, gemm::kBand, fp8::kBlocksOf128, true>("blocks", s, nan);
     ring<fp8::Full, 2, gemm::kBand, fp8::kSides, false>("row_column, not promoted", s, nan);
+    ring<fp8::Narrow, 2, gemm::kBand, fp8::kOneScale, true>("narrow", s, nan);
+    ring<fp8::Narrow, 2, gemm::kBand, fp8::kSides, true, true>("beside", s, nan);
 }
 
 }  // namespace
@@ -151,6 +153,6 @@ int main(int count, char** words) {
     if (count > 1) left_out = std::atoi(words[1]);
     if (fp8::Full::kBytes > 227 * 1024 - 4096) std::printf("the ring does not fit into shared memory\n"), ++wrong;
     all({130, 264, 656}, false);
-    if (left_out < 0) all({1, 8, 16}, false), all({40, 72, 304}, true);
+    if (left_out < 0) all({1, 8, 16}, false), all({40, 400, 144}, true);
     return wrong != 0;
 }

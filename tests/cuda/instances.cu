@@ -22,4 +22,6 @@ const auto pipeline = lab::fp8::specialized<lab::fp8::Full, 2, lab::gemm::kBand,
 const auto of_sides = lab::fp8::specialized<lab::fp8::Full, 2, lab::gemm::kBand, lab::fp8::kSides, false>;
 const auto promoted = lab::fp8::specialized<lab::fp8::Full, 2, lab::gemm::kBand, lab::fp8::kOneScale, true>;
 const auto row_column = lab::fp8::specialized<lab::fp8::Full, 2, lab::gemm::kBand, lab::fp8::kSides, true>;
+const auto narrow = lab::fp8::specialized<lab::fp8::Narrow, 2, lab::gemm::kBand, lab::fp8::kOneScale, true>;
+const auto beside = lab::fp8::specialized<lab::fp8::Narrow, 2, lab::gemm::kBand, lab::fp8::kSides, true, true>;
 const auto by_blocks = lab::fp8::specialized<lab::fp8::Full, 1, 16, lab::fp8::kBlocksOf128, true>;

@@ -9,7 +9,7 @@ from tests.cuda.conftest import NEWEST, NO_SPILLS, Assemble
 from tests.cuda.ncu_programs import run
 from tests.cuda.on_host import compile_on_host
 
-KERNELS = 6  # what instances.cu names
+KERNELS = 8  # what instances.cu names
 
 
 @pytest.fixture(scope="module")

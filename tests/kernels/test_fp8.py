@@ -49,6 +49,9 @@ def test_costs() -> None:
     assert fp8.bytes_moved(fp8.BLOCKS, 256, 256, 256) == 2 * 65536 + 131072 + 4 * (512 + 4)
     assert fp8.stage_cycles() == 1024  # as many as one of bf16 with half the depth
     assert fp8.promotion_cycles() == 256
+    assert fp8.product_cycles(8192, 8192, 8192, 256, 66) == 16 * 64 * 1024  # 1024 pairs of tiles
+    assert fp8.product_cycles(8192, 8192, 8192, 192, 66) == 21 * 64 * 768  # 32 × 43, the last one not full
+    assert fp8.product_cycles(1, 8, 16, 192, 66) == 768
 
 
 def test_shapes_of_scales_round_up() -> None:
@@ -162,7 +165,10 @@ def test_a_gpu_that_is_not_hoppers_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--steps", "fast"], "fast: no such step; there are simple, pipeline, promoted, row_column, blocks"),
+        (
+            ["--steps", "fast"],
+            "fast: no such step; there are simple, pipeline, promoted, narrow, row_column, beside, blocks",
+        ),
         (["--m", "0"], "0 is not between 1 and 65536"),
         (["--variant", "speed"], "invalid choice: 'speed'"),
     ],

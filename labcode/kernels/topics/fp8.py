@@ -18,6 +18,7 @@ HEADER = "fp8/fp8.cuh"
 _OF = {**numbers("gemm/layout.cuh"), **numbers("gemm/bf16.cuh"), **numbers(HEADER)}
 TILE_M, BOX_ROWS_B, BLOCK = _OF["kTileM"], _OF["kBoxRowsB"], _OF["kHalf"]
 BOX_PAIRS, OUT_ROWS = _OF["kBox"], _OF["kGroupM"]
+NARROW = 192  # columns of the narrower tile
 CYCLE_FLOPS = 8192  # of a multiprocessor's tensor cores, at the published rate
 
 TENSOR, SIDES, BLOCKS = "tensor", "row and column", "blocks of 128"
@@ -27,11 +28,15 @@ _NUMBERS = {TENSOR: "kOneScale", SIDES: "kSides", BLOCKS: "kBlocksOf128"}
 
 @dataclass(frozen=True)
 class Rung:
-    """A step with what it computes: which scales it takes, and whether sums are promoted every 128 of k."""
+    """A step with what it computes: which scales it takes, and whether sums are promoted every 128 of k.
+
+    ``box_rows``: of B, in one of the copy engine's boxes.
+    """
 
     step: Step
     scales: str
     promoted: bool
+    box_rows: int = BOX_ROWS_B
 
 
 def entry(scales: str, promoted: bool) -> str:
@@ -52,6 +57,22 @@ def _pipeline(name: str, reason: str, scales: str, promoted: bool, predicted: fl
         unfit=unfit,
     )
     return Rung(step, scales, promoted)
+
+
+def _narrow(name: str, reason: str, scales: str, beside: bool, predicted: float) -> Rung:
+    """A step in tiles of `NARROW` columns, in clusters of two; ``beside``: room for scales of two tiles."""
+    stages, scales_bytes = 4 * (TILE_M + NARROW) * BLOCK, beside * 8 * (TILE_M + NARROW)
+    shared = gemm.ALIGNMENT + stages + 6 * gemm.BOX_BYTES + scales_bytes
+
+    def launch(problem: Problem, gpu: Gpu) -> Launch:
+        m, n, _ = problem.shape
+        clusters = min(-(-m // (2 * TILE_M)) * -(-n // NARROW), gpu.sm_count // 2)
+        return Launch(2 * clusters, gemm.WORK_THREADS, shared, 2)
+
+    flags = f"lab::gemm::kBand, lab::fp8::{_NUMBERS[scales]}, true, {str(beside).lower()}"
+    name_in_cpp = f"lab::fp8::specialized<lab::fp8::Narrow, 2, {flags}>"
+    step = Step(name, reason, name_in_cpp, launch, min_cc=90, predicted=predicted, unfit=unfit)
+    return Rung(step, scales, True, NARROW // 2)
 
 
 def _simple(problem: Problem, gpu: Gpu) -> Launch:
@@ -105,6 +126,15 @@ LADDER = (
         True,
         0.85,
     ),
+    _narrow(
+        "narrow",
+        "Tiles of 192 columns: a thread has registers for two times their sums, so a group promotes a stage "
+        "at once. A is read from shared memory once, and a group waits half as often. Where 256 columns "
+        "fill whole turns of the GPU and these do not, they lose.",
+        TENSOR,
+        False,
+        0.78,
+    ),
     _pipeline(
         "row and column",
         "A scale for each row of A and of B: two multiplications a sum, once at the end of a tile; asked for "
@@ -112,6 +142,14 @@ LADDER = (
         SIDES,
         True,
         0.85,
+    ),
+    _narrow(
+        "beside",
+        "The same scales in tiles of 192 columns, brought into shared memory a tile ahead by a warp of the "
+        "group that fetches. Whoever multiplies waits for no read of them.",
+        SIDES,
+        True,
+        0.78,
     ),
     _pipeline(
         "blocks",
@@ -156,6 +194,15 @@ def bytes_moved(scales: str, m: int, n: int, k: int) -> int:
 def stage_cycles(rows: int = TILE_M, columns: int = gemm.RING_N, depth: int = BLOCK) -> float:
     """Cycles that a multiprocessor's tensor cores take for one stage at the published rate."""
     return 2 * rows * columns * depth / CYCLE_FLOPS
+
+
+def product_cycles(m: int, n: int, k: int, columns: int, clusters: int) -> float:
+    """Cycles of the tensor cores from the first tile to the last, for clusters of two blocks that stay.
+
+    The last turn is as long as the others, however many of the ``clusters`` have a tile of ``columns`` in it.
+    """
+    turns = -(-(-(-m // (2 * TILE_M)) * -(-n // columns)) // clusters)
+    return turns * -(-k // BLOCK) * stage_cycles(columns=columns)
 
 
 def promotion_cycles(rows: int = TILE_M, columns: int = gemm.RING_N) -> float:

@@ -134,7 +134,7 @@ def call_of(rung: fp8.Rung, a: Quantized, b: Quantized, out: torch.Tensor) -> Ca
     pairs = fp8.BOX_PAIRS  # the engine moves our bytes two by two
     arguments: list[Any] = [
         encode(a.elements.data_ptr(), Boxes((k // 2, m), (pairs, fp8.TILE_M))),
-        encode(b.elements.data_ptr(), Boxes((k // 2, n), (pairs, fp8.BOX_ROWS_B))),
+        encode(b.elements.data_ptr(), Boxes((k // 2, n), (pairs, rung.box_rows))),
     ]
     if step.name == "simple":
         arguments.append(ctypes.c_uint64(out.data_ptr()))
