@@ -1,5 +1,6 @@
 """Where reports are read: in this process, by workers that may die, by a scheduler that may go away."""
 
+import pickle
 import sys
 import threading
 from collections.abc import Iterator
@@ -68,7 +69,11 @@ def test_workers_leave_nothing_among_temporary_files(
     assert list(folder.iterdir()) == []
 
 
-def test_a_worker_that_dies_loses_its_file_alone(files: list[Path]) -> None:
+@pytest.mark.parametrize("tasks", [128, 5])
+def test_a_worker_that_dies_loses_its_file_alone(
+    files: list[Path], tasks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("labcode.analysis.ranks.spread.TASKS", tasks)  # three files go together
     with Spreader(files=len(files)) as spreader:
         done, lost = spreader.map(ranks.dies_of_two, files)
     assert done == [0, 1, *range(3, 10)]
@@ -82,8 +87,8 @@ class _Recomputed:
 
     status = "lost"
 
-    def result(self) -> tuple[int, None]:
-        return 7, None
+    def result(self) -> bytes:
+        return pickle.dumps([(7, None)])
 
     def exception(self) -> None: ...
 
