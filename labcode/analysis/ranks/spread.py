@@ -11,7 +11,6 @@ or no Dask, they are read in this process, one after another.
 import contextlib
 import importlib
 import logging
-import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -69,7 +68,7 @@ class Spreader(Closing):
             if scheduler not in (None, HERE):
                 self._client = self._connect(str(scheduler))
             elif files > FEW and scheduler != HERE:
-                self._client = self._local(min(files, os.cpu_count() or 1))
+                self._client = self._local(files)
         except BaseException:
             self.close()
             raise
@@ -128,7 +127,7 @@ class Spreader(Closing):
             ) from None
         return found
 
-    def _local(self, workers: int) -> Any:
+    def _local(self, files: int) -> Any:
         try:
             distributed, dask = importlib.import_module("distributed"), importlib.import_module("dask")
         except ImportError:
@@ -143,7 +142,7 @@ class Spreader(Closing):
         self._closing.enter_context(dask.config.set(settings))
         try:
             cluster = distributed.LocalCluster(
-                n_workers=workers,
+                n_workers=min(files, dask.system.CPU_COUNT),  # those it may use, not all there are
                 threads_per_worker=1,
                 processes=True,
                 dashboard_address=":0",
