@@ -63,9 +63,11 @@ def test_workers_leave_nothing_among_temporary_files(
     folder = tmp_path_factory.mktemp("temporary")
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr("dask.system.CPU_COUNT", 3)  # processors that this process may use
     with Spreader(files=len(files)) as spreader:
         assert spreader.map(ranks.size, files)[0] == list(range(10))
         assert list(folder.iterdir())
+        assert len(spreader._client.scheduler_info()["workers"]) == 3
     assert list(folder.iterdir()) == []
 
 
