@@ -20,7 +20,7 @@ from labcode.reports.columns import (
     of_each,
 )
 
-_TEXT: Any = pd.StringDtype(na_value=np.nan)  # what "str" stands for, which takes pandas a while to look up
+_TEXT: Any = pd.StringDtype("python", na_value=np.nan)  # with pyarrow, "str" would copy all texts
 
 
 def frame(**columns: Ints | Objects | Bools | Column) -> pd.DataFrame:

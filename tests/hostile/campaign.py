@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.hostile import formats, odd
+from tests.hostile import around, formats, odd
 from tests.hostile.judge import Asked, Ended, run
 from tests.hostile.values import NUMBERS, TEXTS
 
@@ -160,7 +160,7 @@ def _pairs() -> Iterator[Pair]:
     yield Pair("tools:report", _no_nsys, DEAR)
     yield Pair("outputs:places", _places, CHEAP)
     yield Pair("outputs:full", _full, CHEAP)
-    for name, make in odd.KINDS.items():
+    for name, make in ({**odd.KINDS, **around.KINDS}).items():
         yield Pair(f"odd:{name}", make, CHEAP)
 
 

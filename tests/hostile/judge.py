@@ -42,7 +42,8 @@ STEERS = re.compile(  # what a terminal would obey, or what turns and hides text
 class Asked:
     """The words after ``labcode``; ``{out}`` in them is a new folder, and what is printed Markdown or JSON.
 
-    ``after`` looks at the folder once the command is done, in the process of the case; it says what is wrong.
+    ``before`` is called in the process of the case when all is ready; ``after`` looks at the folder once the
+    command is done, in that process; it says what is wrong.
     """
 
     words: Sequence[str]
@@ -50,6 +51,7 @@ class Asked:
     document: bool = False  # stdout is one JSON document, or empty
     environment: Mapping[str, str] = field(default_factory=dict)
     file_bytes: int = 0  # no file can become larger, as on a disk that is full
+    before: Callable[[], None] | None = None
     after: Callable[[Path, int], str] | None = None
 
 
@@ -136,6 +138,8 @@ def _play(folder: Path, told: Path, make: Callable[[Path], Asked], terminal: boo
         sys.dont_write_bytecode = True
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
         resource.setrlimit(resource.RLIMIT_FSIZE, (asked.file_bytes, resource.RLIM_INFINITY))
+    if asked.before is not None:
+        asked.before()
     code: object
     try:
         from labcode.cli.main import main
@@ -309,7 +313,10 @@ def _held(folder: Path) -> dict[str, tuple[int, str]]:
         if path.is_symlink():
             found[name] = (0, str(path.readlink()))
         elif path.is_file():
-            with suppress(FileNotFoundError), path.open("rb") as handle:  # others may take it away
+            with (
+                suppress(FileNotFoundError, PermissionError),
+                path.open("rb") as handle,
+            ):  # others may take it away
                 found[name] = (path.stat().st_size, hashlib.file_digest(handle, "sha256").hexdigest())
         elif path.is_dir() and path.parent != folder and not name.startswith("home/"):
             found[name] = (0, "folder")

@@ -745,12 +745,12 @@ def sets(rng: random.Random, folder: Path) -> Asked:
             ["captures", "verify"],
             ["captures", "plan", "mine"],
             ["captures", "compare", "mine", "mine"],
-            ["captures", "thin", "mine"],
+            ["captures", "thin", "mine", "--archive", "{out}/a.tar"],
             ["captures", "restamp", "mine"],
-            ["captures", "prune", "mine"],
-            ["captures", "export", "mine", "-o", "{out}/x"],
+            ["captures", "prune", "mine", "--archive", "{out}/a.tar"],
+            ["captures", "export", "mine", "--archive", "{out}/a.tar"],
             ["captures", "pack", "mine", "--archive", "{out}/a.tar"],
-            ["captures", "merge", "mine", "mine", "--into", "both"],
+            ["captures", "merge", "both", "mine"],
         )
     )
     return Asked(words, environment={"LABCODE_SETS": str(home)})
@@ -1025,7 +1025,7 @@ def clock(rng: random.Random, folder: Path) -> Asked:
             ["captures", "pack", "mine", "--archive", "{out}/a.tar"],
             ["captures", "list"],
             ["captures", "plan", "mine"],
-            ["captures", "export", "mine", "-o", "{out}/x"],
+            ["captures", "export", "mine", "--archive", "{out}/a.tar"],
             ["report", str(path), "-o", "{out}/a.json"],
             ["kit", "--python", "x", "-o", "{out}/k.tar"],
             ["exercises", "nsys-ex01", "--grades", "{out}/g.json"],

@@ -1,6 +1,8 @@
 """Columns of texts that are remembered as numbers: the same answers, of slices, too; nothing kept alive."""
 
 import gc
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -53,3 +55,15 @@ def test_nothing_is_kept_of_a_table_that_is_gone() -> None:
     del table
     gc.collect()
     assert len(columns._known) == before
+
+
+def test_texts_are_not_copied_where_pyarrow_is_installed() -> None:
+    """pandas would make arrays of Arrow of them, and of each row's text a copy."""
+    program = (
+        "import pandas as pd; pd.set_option('mode.string_storage', 'pyarrow'); import numpy as np\n"
+        "from labcode.reports.frames import frame\n"
+        "pd.reset_option('mode.string_storage')\n"
+        "print(frame(name=np.array(['a'], object)).dtypes['name'].storage)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ran.stdout == "python\n", ran.stderr

@@ -3,15 +3,15 @@
     with Spreader(scheduler=None, files=100) as spreader:
         done, lost = spreader.map(lanes_of, files)
 
-Work is spread by Dask (`distributed`), as the recipes of Nsight Systems do: a file is a task, a worker has
-one task at a time, and what a worker hands back is small. Where there are few files, or no Dask, they are
-read in this process, one after another.
+Work is spread by Dask (`distributed`), as the recipes of Nsight Systems do: a file is a task, of many files
+a few are, a worker has one task at a time, and what a worker hands back is small. Where there are few files,
+or no Dask, they are read in this process, one after another.
 """
 
 import contextlib
 import importlib
 import logging
-import os
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 HERE = "here"
 FEW = 8  # files for which starting workers takes longer than reading them
+TOGETHER = 8  # files of a task at most: a task costs the scheduler milliseconds, as reading a small file does
+TASKS = 128  # that a map is divided into before files go together, so that many workers have some
 JOB_QUEUES = {
     "slurm": "SLURMCluster",
     "pbs": "PBSCluster",
@@ -66,7 +68,7 @@ class Spreader(Closing):
             if scheduler not in (None, HERE):
                 self._client = self._connect(str(scheduler))
             elif files > FEW and scheduler != HERE:
-                self._client = self._local(min(files, os.cpu_count() or 1))
+                self._client = self._local(files)
         except BaseException:
             self.close()
             raise
@@ -95,15 +97,18 @@ class Spreader(Closing):
 
         found: dict[Path, Any] = {}
         again: list[Path] = []
+        size = min(TOGETHER, 1 + len(files) // TASKS)
+        parts = [files[at : at + size] for at in range(0, len(files), size)]
         try:
-            futures = dict(zip(self._client.map(work, files, pure=False, retries=0), files, strict=True))
+            made = self._client.map(partial(_packed, work), parts, pure=False, retries=0)
+            futures = dict(zip(made, parts, strict=True))
             for future in as_completed(futures):
                 if future.status == "cancelled":
                     raise ConnectionError
                 try:  # its status may change: what a worker had finished is worked out anew when it dies
-                    found[futures[future]] = future.result()
+                    found |= zip(futures[future], pickle.loads(future.result()), strict=True)
                 except self._lost:
-                    again.append(futures[future])
+                    again += futures[future]
                 future.release()
             for path in again:  # alone: the one that dies again took the others with it
                 future = self._client.submit(work, path, pure=False, retries=0)
@@ -122,7 +127,7 @@ class Spreader(Closing):
             ) from None
         return found
 
-    def _local(self, workers: int) -> Any:
+    def _local(self, files: int) -> Any:
         try:
             distributed, dask = importlib.import_module("distributed"), importlib.import_module("dask")
         except ImportError:
@@ -133,13 +138,15 @@ class Spreader(Closing):
         self._lost = distributed.scheduler.KilledWorker
         folder = self._closing.enter_context(private_folder())  # Dask leaves one of its own behind
         settings = {"distributed.scheduler.allowed-failures": 0, "temporary-directory": str(folder)}
+        settings["distributed.worker.profile.enabled"] = False  # which looks at the stack every 10 ms
         self._closing.enter_context(dask.config.set(settings))
         try:
             cluster = distributed.LocalCluster(
-                n_workers=workers,
+                n_workers=min(files, dask.system.CPU_COUNT),  # those it may use, not all there are
                 threads_per_worker=1,
                 processes=True,
                 dashboard_address=":0",
+                scheduler_kwargs={"dashboard": False},  # nobody looks; to import it takes seconds
                 silence_logs=logging.CRITICAL,
             )
         except RuntimeError as error:
@@ -203,6 +210,11 @@ def _guarded(function: Callable[[Path], T], path: Path) -> tuple[T | None, str |
         return None, "more than fits into memory"
     except RecursionError:
         return None, "nested too deep for a capture"
+
+
+def _packed(work: Callable[[Path], Any], files: Sequence[Path]) -> bytes:
+    """What a function gives for each of a few files: one piece to Dask, which sends every array by itself."""
+    return pickle.dumps([work(path) for path in files], pickle.HIGHEST_PROTOCOL)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """Where reports are read: in this process, by workers that may die, by a scheduler that may go away."""
 
+import pickle
 import sys
 import threading
 from collections.abc import Iterator
@@ -62,13 +63,19 @@ def test_workers_leave_nothing_among_temporary_files(
     folder = tmp_path_factory.mktemp("temporary")
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr("dask.system.CPU_COUNT", 3)  # processors that this process may use
     with Spreader(files=len(files)) as spreader:
         assert spreader.map(ranks.size, files)[0] == list(range(10))
         assert list(folder.iterdir())
+        assert len(spreader._client.scheduler_info()["workers"]) == 3
     assert list(folder.iterdir()) == []
 
 
-def test_a_worker_that_dies_loses_its_file_alone(files: list[Path]) -> None:
+@pytest.mark.parametrize("tasks", [128, 5])
+def test_a_worker_that_dies_loses_its_file_alone(
+    files: list[Path], tasks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("labcode.analysis.ranks.spread.TASKS", tasks)  # three files go together
     with Spreader(files=len(files)) as spreader:
         done, lost = spreader.map(ranks.dies_of_two, files)
     assert done == [0, 1, *range(3, 10)]
@@ -82,8 +89,8 @@ class _Recomputed:
 
     status = "lost"
 
-    def result(self) -> tuple[int, None]:
-        return 7, None
+    def result(self) -> bytes:
+        return pickle.dumps([(7, None)])
 
     def exception(self) -> None: ...
 
