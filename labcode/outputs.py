@@ -90,16 +90,19 @@ def private_folder(parent: Path | None = None) -> Iterator[Path]:
 
     Leftovers of killed processes are removed first.
     """
-    import tempfile  # which each start would pay for
-
-    parent = Path(tempfile.gettempdir()) if parent is None else parent
+    parent = _temporary() if parent is None else parent
     prefix = swept(parent)
+    folder = parent / f"{prefix}{os.urandom(8).hex()}"  # named before it is made: a signal finds what to remove
     with _named(parent):
-        folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
         try:
+            folder.mkdir(mode=0o700)
             yield folder
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            try:
+                shutil.rmtree(folder, ignore_errors=True)
+            except BaseException:  # a signal meanwhile, the first: the next ones are not heard
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
 
 
 def swept(parent: Path | None = None) -> str:
@@ -108,9 +111,7 @@ def swept(parent: Path | None = None) -> str:
     Leftovers of killed processes are removed first: folders whose name says that they were made on this
     machine, by a process of this user that has ended.
     """
-    import tempfile
-
-    parent = Path(tempfile.gettempdir()) if parent is None else parent
+    parent = _temporary() if parent is None else parent
     machine = _machine()
     with contextlib.suppress(OSError):
         for name in (entry.name for entry in os.scandir(parent)):
@@ -219,6 +220,12 @@ def _named(output: Path) -> Iterator[None]:
         if error.filename is None or WORK in f"{error.filename}{error.filename2}":  # a full disk, a copy
             error.filename, error.filename2 = str(output), None
         raise
+
+
+def _temporary() -> Path:
+    import tempfile  # which each start would pay for
+
+    return Path(tempfile.gettempdir())
 
 
 def _machine() -> str:

@@ -33,6 +33,22 @@ def test_nothing_is_left_of_what_was_interrupted(tmp_path: Path, error: BaseExce
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_signal_while_the_work_folder_is_removed_leaves_none_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed, left = outputs.shutil.rmtree, [KeyboardInterrupt]
+
+    def interrupted(*args: object, **options: object) -> None:
+        if left:
+            raise left.pop()
+        removed(*args, **options)
+
+    monkeypatch.setattr(outputs.shutil, "rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt), outputs.private_folder(tmp_path) as work:
+        (work / "a").write_text("")
+    assert not left and not list(tmp_path.iterdir())
+
+
 def test_what_a_killed_process_left_goes_with_the_next(tmp_path: Path) -> None:
     ended = subprocess.Popen(["true"])
     before = outputs.swept(tmp_path)
