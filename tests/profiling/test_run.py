@@ -239,7 +239,7 @@ def test_two_nodes_that_srun_starts_leave_a_trace_a_rank(monkeypatch: pytest.Mon
         assert found["distributedInfo"]["rank"] == rank and found["distributedInfo"]["world_size"] == 2
         assert steps_of(f"train-torch/train.rank{rank}.trace.json.gz") == 2
     assert "labcode diagnose train-torch\n" in result.stderr
-    assert "0 of 2 traces have no profiler steps (4 in all)" in result.stderr
+    assert "not found: " in result.stderr and "no-steps" in result.stderr.split("not found: ")[1]
 
 
 def free_port(among: range) -> int:

@@ -184,10 +184,10 @@ def test_the_table(tmp_path: Path) -> None:
 def test_a_table_has_figures_for_what_was_not_found_on_request(tmp_path: Path) -> None:
     path = small(tmp_path)
     short, stream = written(path, "table"), io.StringIO()
-    assert "  evidence, " not in short and "\nnot found: " in short and "With --all: " in short
+    assert "  evidence, " not in short and "\nnot found: " in short and "labcode diagnose --all" in short
     run(path, fmt="table", only=[], everything=True, output=stream)
     whole = stream.getvalue()
-    assert "  evidence, " in whole and "\nnot found:\n  " in whole and "With --all" not in whole
+    assert "  evidence, " in whole and "\nnot found:\n  " in whole and "labcode diagnose --all" not in whole
     assert "evidence, " in written(path, "table", "host-code")
 
 
