@@ -92,7 +92,7 @@ def private_folder(parent: Path | None = None) -> Iterator[Path]:
     """
     parent = _temporary() if parent is None else parent
     prefix = swept(parent)
-    folder = parent / f"{prefix}{os.urandom(8).hex()}"  # named before it is made: a signal finds what to remove
+    folder = parent / f"{prefix}{os.urandom(8).hex()}"  # named first: a signal finds what to remove
     with _named(parent):
         try:
             folder.mkdir(mode=0o700)

@@ -153,7 +153,7 @@ def _table(
             alike.setdefault(one_line(verdict.message, 600), []).append(one_line(verdict.rule))
         output.writelines(f"  {', '.join(rules)}: {message}\n" for message, rules in alike.items())
     if short:
-        output.write("\n`labcode diagnose --all` shows the evidence, and the figures of what was not found.\n")
+        output.write("\n`labcode diagnose --all` shows evidence, and figures of what was not found.\n")
 
 
 def _markdown(
