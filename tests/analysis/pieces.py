@@ -409,6 +409,7 @@ def program(rng: np.random.Generator, window: tuple[int, int] | None = None) -> 
             rng.integers(0, 2, many) if rng.random() < 0.8 else np.zeros(many, np.int64),
         )
     self.__dict__.update(_stacks=stacks, _functions={(7, 3): functions(rng)}, known=True)
+    self.__dict__["_waiting"] = {}
     return self
 
 
@@ -627,16 +628,21 @@ def naming() -> Inputs:
     return [(*given, "model\\.py:|queue") for given in overs()]
 
 
-def busy(self: Lines, pid: int, without: Any, window: tuple[int, int]) -> list[tuple[int, Place, int]]:
+def busy(
+    self: Lines, pid: int, without: Any, window: tuple[int, int], stuck: bool = False
+) -> list[tuple[int, Place, int]]:
     found = []
     for (process, tid), (at, path, taken) in self._stacks.items():
+        waits = set(map(int, self._waiting.get((process, tid), ())))
         mine = [
-            int(p) for t, p, s in zip(at, path, taken, strict=True) if window[0] <= t < window[1] and s == 1
+            int(p)
+            for t, p, s in zip(at, path, taken, strict=True)
+            if window[0] <= t < window[1] and s == 1 and int(t) not in waits
         ]
         inner = [self._paths[p][-1] for p in mine]
         own = any(own_file(f[1]) for f in inner)
         most = max(map(inner.count, inner), default=0)
-        if process == pid and tid not in without and own and most < 0.9 * len(inner):
+        if process == pid and tid not in without and own and (stuck or most < 0.9 * len(inner)):
             found.append((tid, lines.place_of([self._paths[p] for p in mine], [1] * len(mine)), len(mine)))
     return sorted(found, key=lambda one: -one[2])
 
@@ -657,6 +663,10 @@ def busies() -> Inputs:
         one = program(rng)
         one.__dict__["_stacks"] = dict(self._stacks)
         made += [(one, 7, [2], (0, 1_000_000)), (one, 7, [2], (0, 500_000))]
+        made += [(one, 7, [2], (0, 1_000_000), stuck == 19)]
+        other = program(rng)
+        other.__dict__.update(one.__dict__, _waiting={(7, 1): at[stuck:]})
+        made += [(other, 7, [2], (0, 1_000_000)), (other, 7, [2], (0, 1_000_000), True)]
     return made
 
 

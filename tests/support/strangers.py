@@ -35,6 +35,7 @@ RELAY = (
     "void at::native::elementwise_kernel<(int)128, (int)4, void at::native::gpu_kernel_impl_nocast<"
     "at::native::direct_copy_kernel_cuda(at::TensorIteratorBase &)>>(int, T3)"
 )
+SOFTMAX = "void <unnamed>::softmax_warp_{}<c10::BFloat16, c10::BFloat16, float, (int)11, (bool)0>(T1 *, int)"
 IS_NAN = ADD.replace("CUDAFunctor_add<float>", "BinaryFunctor<float, float, bool, CompareEqFunctor<float>>")
 ANY = "void at::native::reduce_kernel<(int)512, (int)1, at::native::ReduceOp<bool, or_kernel_cuda>>(T3)"
 TO_NHWC = "void cudnn::ops::nchwToNhwcKernel<__half, __half, float, (bool)0, (bool)1>(T1)"
@@ -253,6 +254,17 @@ def checkpointed(
         m.launch(ADAM, 60 * US)
     m.wait("cudaDeviceSynchronize")
     return m
+
+
+def attention(
+    m: Machine, *, scale: int = 0, way: str = "forward", soft: int = 600 * US, to: str = TENSOR
+) -> None:
+    """Attention, written out: scores, which a softmax goes through, alone or after a scale, and a product."""
+    m.launch(TENSOR, 100 * US)
+    if scale:
+        m.launch(MUL, scale)
+    m.launch(SOFTMAX.format(way), soft)
+    m.launch(to, 100 * US)
 
 
 def loads(ns: int) -> Callable[[Machine, int], None]:

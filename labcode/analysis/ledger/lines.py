@@ -42,7 +42,8 @@ WAITS = re.compile(
 BACKWARD = re.compile(r"torch/autograd/\w+\.py:(?:_engine_run_backward|backward|grad)$")
 TOP_LEVEL = "<module>"  # of a script
 SOME = 0.1  # of the weight
-STUCK = 0.9  # of its samples: a thread that is at one line so often waits there
+STUCK = 0.9  # of its samples: a thread that is at one line so often waits there, as far as lines tell
+WAITING = ("blocking wait", "interruptible", "waiting", "stopped", "terminated")  # states of threads
 NEAR_NS = 300_000  # from a call to a sample
 FOLDED = 1  # stacks of all iterations together for each call of one; with fewer the nearest in time says more
 _KINETO = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)$")
@@ -276,22 +277,24 @@ class Lines:
         return [f"{file}:{function}" for function, file, _ in self._paths[path]]
 
     def busy_threads(
-        self, pid: int, without: Sequence[int], window: tuple[int, int]
+        self, pid: int, without: Sequence[int], window: tuple[int, int], stuck: bool = False
     ) -> list[tuple[int, Place, int]]:
         """Other threads of a process that run the program's own code in a window: tid, place, samples.
 
-        A thread that is always at one line waits there: it does not count.
+        Samples in which a thread waits, by its state, do not count. Not all waiting is seen so: a thread that
+        is always at one line may wait there, and counts only if ``stuck``.
         """
         found = []
         for (process, tid), (at, path, sampled) in (self._stacks if self.known else {}).items():
             if process != pid or tid in without:
                 continue
             some = (at >= window[0]) & (at < window[1]) & (sampled == 1)
+            some &= ~np.isin(at, self._waiting.get((process, tid), ()))
             inner = [self._paths[one][-1] for one in path[some].tolist()]
             if not inner or not any(own_file(p) for _, p, _ in inner):
                 continue
             most = max(pd.Series(inner).value_counts())
-            if most < STUCK * len(inner):
+            if stuck or most < STUCK * len(inner):
                 place = place_of([self._paths[one] for one in path[some].tolist()], [1] * len(inner))
                 found.append((tid, place, len(inner)))
         return sorted(found, key=lambda one: -one[2])
@@ -407,6 +410,17 @@ class Lines:
             (int(pids[rows[0]]), int(tids[rows[0]])): (columns[0][rows], columns[1][rows], columns[2][rows])
             for rows in every.groupby(["pid", "tid"]).indices.values()
         }
+
+    @cached_property
+    def _waiting(self) -> dict[tuple[int, int], Ints]:
+        """Of each thread: the times of samples in which it waits."""
+        if not isinstance(self.report, SampledReport):
+            return {}
+        table = self.report.python_samples()
+        table = table[table["thread_state"].isin(WAITING).to_numpy(np.bool_)]
+        at, pids, tids = (table[name].to_numpy(np.int64) for name in ("start_ns", "pid", "tid"))
+        rows = table.groupby(["pid", "tid"]).indices.values()
+        return {(int(pids[one[0]]), int(tids[one[0]])): at[one] for one in rows}
 
     # ---- traces
 

@@ -36,6 +36,10 @@ A_PRODUCT = (
     "product gives them without writing a difference for each pair and dimension: torch.cdist, or "
     "a² − 2 a·b + b² by torch.addmm."
 )
+ATTENTION = (
+    "This is attention, written out: F.scaled_dot_product_attention computes scores, softmax and product in "
+    "one kernel, and no scores go through the memory; a mask is its attn_mask, a causal one is_causal=True."
+)
 FUSED_NS = 2_000  # the least that a kernel takes
 FEW = 0.5  # of the SMs that have a block
 SHORT_NS = 3_000  # a kernel that short has nothing to gain from more blocks
@@ -222,23 +226,26 @@ def unfused_elementwise(tables: Tables) -> Finding:
     Numerator: the time of such chains of two or more. Each of them reads and writes the memory anew; fused,
     the data move once per pass, and a pass ends where a kernel reduces. Gain: the replay in which a pass
     takes as long as its longest kernel and is launched once, and the scores of attention (a softmax between
-    two matmuls) take no time; cautious: half of that. No more than the chains take: what fewer launches save
-    beyond that is told as launch-bound.
+    two matmuls, alone or with such kernels around it) take no time; cautious: half of that. That the matmuls
+    need not read and write scores either is not promised. No more than the chains take: what fewer launches
+    save beyond that is told as launch-bound.
     """
     kernels, owner = _mine(tables)
     part = np.isin(owner, [CODE[one] for one in ("elementwise", "layout", "reduction")])
     edges = tables.ledger.edges[0]
-    chain = _chains(kernels, part, edges)
+    scores = _scores(kernels, part, np.isin(owner, [CODE["matmul"], CODE["no-tensor-cores"]]), edges)
+    chain = _chains(kernels, part, edges, scores)
     number = _passes(kernels, chain, owner == CODE["reduction"])
     lengths = duration_ns(kernels).astype(np.float64)
     spent = int(lengths[chain >= 0].sum())
-    saved = spent - int(_longest(lengths, number).sum())
+    of_scores = int(lengths[scores].sum())
+    saved = spent - int(_longest(np.where(scores, 0.0, lengths), number).sum())
 
     def fused(program: Program, keep: float) -> Program:
         ops = tables.view.ops.iloc[program.op]
         inside = owned(tables, program, "elementwise", "layout", "reduction", "copy")
-        where = _chains(ops, inside, edges)
-        scores = _scores(tables, program, where)
+        scores = _scores(ops, inside, owned(tables, program, "matmul", "no-tensor-cores"), edges)
+        where = _chains(ops, inside, edges, scores)
         one = _passes(ops, where, owned(tables, program, "reduction"))
         first = np.append(True, one[1:] != one[:-1])[: len(one)] | (one < 0)
         fewer = np.where(scores, 0.0, np.append(_longest(program.length, one), 0.0)[one])
@@ -258,12 +265,19 @@ def unfused_elementwise(tables: Tables) -> Finding:
         f"{members:,} elementwise kernels, casts and reductions follow each other in {count:,} chains of "
         f"{members / max(count, 1):.3g}; they take {tables.told(spent, tables.ledger)}, of which "
         "fused ones would "
-        f"save {time_text(saved / max(tables.ledger.count, 1))} of the GPU's time" + _where(tables, table),
+        f"save {time_text(saved / max(tables.ledger.count, 1))} of the GPU's time"
+        + (
+            f"; {tables.told(of_scores, tables.ledger)} of these are the scores of attention, a softmax "
+            "between two matmuls"
+            if of_scores
+            else ""
+        )
+        + _where(tables, table),
         min(spent, tables.width),
         "ns in chains of elementwise kernels on the worst GPU",
         _told_kernels(table),
         enough=count > 0 and saved >= 0.03 * tables.width,
-        advice=A_PRODUCT if distances else "",
+        advice=A_PRODUCT if distances else ATTENTION if of_scores >= saved / 2 > 0 else "",
     )
 
 
@@ -394,50 +408,65 @@ def _of_step(names: pd.Series) -> Bools:
     return np.asarray(named_like(names, FOREACH) & ~named_like(names, NO_STEP), np.bool_)
 
 
-def _scores(tables: Tables, program: Program, chain: Ints) -> Bools:
-    """Which operations are of a chain with a softmax that lies between two matmuls: attention by hand.
-
-    Where the chain holds softmax and its gradient, it is a loss: the backward pass begins there.
+def _runs(ops: pd.DataFrame, part: Bools, edges: Ints) -> tuple[Ints, Ints, Bools]:
+    """Operations by stream and time (their places); of each there the number of its run of ``part`` on its
+    stream, -1 outside; whether it is the first of its stream or iteration (``edges``: when they begin).
     """
-    count = int(chain.max(initial=-1)) + 1
-    names = tables.view.ops["name"].iloc[program.op]
-    soft = named_like(names, r"(?i)softmax") & (chain >= 0)
-    back = named_like(names, r"(?i)backward")
-    forward, backward = (
-        np.bincount(chain[some], minlength=count + 1) > 0 for some in (soft & ~back, soft & back)
-    )
-    has = forward != backward
-    product = owned(tables, program, "matmul", "no-tensor-cores")
-    before = np.append(False, product[:-1]) & (chain >= 0)
-    after = np.append(product[1:], False) & (chain >= 0)
-    has &= np.bincount(chain[before], minlength=count + 1) > 0
-    has &= np.bincount(chain[after], minlength=count + 1) > 0
-    return np.asarray(has[chain] & (chain >= 0), np.bool_)
+    start, context, stream = (ops[name].to_numpy(np.int64) for name in ("start_ns", "context", "stream"))
+    place = np.lexsort((start, stream, context))
+    iteration = np.searchsorted(np.sort(edges), start[place], "right")
+    another = np.append(True, np.diff(iteration) != 0)[: len(ops)]
+    for column in (context, stream):
+        another[1:] |= np.diff(column[place]) != 0
+    inside = part[place]
+    run = np.cumsum(inside & (~np.append(False, inside[:-1])[: len(ops)] | another)) - 1
+    return place, np.where(inside, run, -1), another
 
 
-def _chains(ops: pd.DataFrame, part: Bools, edges: Ints) -> Ints:
+def _scores(ops: pd.DataFrame, part: Bools, product: Bools, edges: Ints) -> Bools:
+    """Which operations are of a run with a softmax that lies between two matmuls: attention by hand.
+
+    Where the run holds softmax and its gradient, it is a loss: the backward pass begins there. One that ends
+    with its iteration is an output.
+    """
+    soft = named_like(ops["name"], r"(?i)softmax") & part
+    if not soft.any():
+        return np.zeros(len(ops), np.bool_)
+    place, run, another = _runs(ops, part, edges)
+    back = named_like(ops["name"], r"(?i)backward")
+    multiplies = product[place]
+    before = np.append(False, multiplies[:-1]) & ~another
+    after = np.append(multiplies[1:] & ~another[1:], False)
+    count = int(run.max()) + 2  # the last is of what lies outside
+
+    def has(some: Bools) -> Bools:
+        return np.bincount(run[some & (run >= 0)], minlength=count) > 0
+
+    found = has(before) & has(after) & (has((soft & ~back)[place]) != has((soft & back)[place]))
+    scores = np.zeros(len(ops), np.bool_)
+    scores[place] = found[run]
+    return scores
+
+
+def _chains(ops: pd.DataFrame, part: Bools, edges: Ints, scores: Bools | None = None) -> Ints:
     """For each operation the number of its chain on its stream, -1 for none.
 
     A chain ends where an iteration does (``edges``: when they begin), for the next one's data are others. One
-    and the same kernel again and again is no chain but a loop.
+    and the same kernel again and again is no chain but a loop. What is of ``scores`` is one, even alone.
     """
     found = np.full(len(ops), -1, np.int64)
     if not part.any():
         return found
     codes, _ = codes_of(ops["name"])
-    start, context, stream = (ops[name].to_numpy(np.int64) for name in ("start_ns", "context", "stream"))
-    place = np.lexsort((start, stream, context))
-    iteration = np.searchsorted(np.sort(edges), start[place], "right")
-    another = np.append(True, np.diff(iteration) != 0)
-    for column in (context, stream):
-        another[1:] |= np.diff(column[place]) != 0
-    inside = part[place]
-    run = np.cumsum(inside & (~np.append(False, inside[:-1]) | another)) - 1
+    place, run, _ = _runs(ops, part, edges)
+    inside = run >= 0
     counts = np.bincount(run[inside])
     least, most = np.full(len(counts), len(codes)), np.full(len(counts), -1)
     np.minimum.at(least, run[inside], codes[place][inside])
     np.maximum.at(most, run[inside], codes[place][inside])
     kept = (counts >= CHAIN) & (least < most)
+    if scores is not None:
+        kept[run[scores[place]]] = True
     long = inside & kept[np.maximum(run, 0)]
     found[place[long]] = np.unique(run[long], return_inverse=True)[1]
     return found

@@ -572,8 +572,10 @@ def _memory_used(tables: Tables) -> tuple[int, int]:
 def gil(tables: Tables) -> Finding:
     """Another thread of the process runs the program's own Python while the launching one does, too.
 
-    Needs samples of Python's stacks. A thread counts that launches nothing and is not always at one line,
-    where it would wait. Numerator: its samples for each hundred of the launching thread's. Gain: that share
+    Needs samples of Python's stacks. A thread counts that launches nothing, in samples in which it does not
+    wait by its state; one that is always at one line, where it may wait or compute without the lock, only if
+    the launching thread waits for Python's lock a tenth of the time, by calls of the operating system.
+    Numerator: its samples for each hundred of the launching thread's. Gain: that share
     of the idle time in which the launching thread runs code, for they take turns; cautious: half of it.
     """
     report = tables.report

@@ -32,7 +32,7 @@ from labcode.analysis.timeline.utilization import SYNCHRONIZING, device_busy, id
 from labcode.reports.columns import Bools, Ints, objects, process_keys, remembering, unique
 from labcode.reports.common import MEASURED
 from labcode.reports.frames import codes_of, is_any, rows_of
-from labcode.reports.report import CountedReport, GridsReport, TimelineReport
+from labcode.reports.report import CountedReport, GridsReport, SystemReport, TimelineReport
 from labcode.show import percent, time_text
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ Spans = tuple[Ints, Ints]
 LAUNCHES = r"^(?:cu(?:da)?|hip(?:Ext)?(?:Module)?)Launch(?!HostFunc)"
 LOADING = r"^cu(?:LibraryLoad|ModuleLoad|Init|CtxCreate|DevicePrimaryCtx|Link)"  # calls of a start
 GRAPH_LAUNCHES = r"^(?:cu(?:da)?|hip)GraphLaunch"
+# A thread that wants Python's lock waits for it in this call, at most 5 ms at a time, until it has it.
+LOCK_CALL, LOCKED_OUT = "pthread_cond_timedwait", 0.1  # of the window
 _USUAL_LAUNCH_NS = 4_000  # where a capture holds no launches: about what one takes under the profiler
 _LOSS = 20
 _OF_KERNELS = ["name", "short_name", "start_ns", "end_ns", "context", "stream"]
@@ -134,12 +136,27 @@ class Tables:
         """
         host, ledger = self.replay.host, self.ledger
         mine = self.lines.samples(host.pid, host.main, self.window)
-        others = self.lines.busy_threads(host.pid, host.tids, self.window) if mine else []
+        others = self.lines.busy_threads(host.pid, host.tids, self.window, True) if mine else []
+        if others and self._locked_out < LOCKED_OUT:
+            others = self.lines.busy_threads(host.pid, host.tids, self.window)
         if not others:
             return 0.0, NOWHERE, 0
         _, place, _ = others[0]
         active = min(sum(one[2] for one in others) / mine, 1.0)
         return active * ledger.share("host-code", "launch", "copy-call"), place, round(100 * active)
+
+    @property
+    def _locked_out(self) -> float:
+        """The share of the window that the launching thread waits as for the lock of Python: in
+        ``pthread_cond_timedwait``. 0 where calls of the operating system were not recorded.
+        """
+        if not isinstance(self.report, SystemReport):
+            return 0.0
+        host, calls = self.replay.host, self.report.osrt()
+        mine = (calls["pid"] == host.pid) & (calls["tid"] == host.main) & (calls["name"] == LOCK_CALL)
+        start, end = spans(calls[mine.to_numpy(np.bool_)])
+        low, high = (np.array([edge], np.int64) for edge in self.window)
+        return float(intervals.covered_within(start, end, low, high)[0]) / self.width
 
     @cached_property
     def optimizer(self) -> tuple[float, list[tuple[Place, float]]]:

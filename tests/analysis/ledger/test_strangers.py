@@ -135,6 +135,71 @@ def test_stacks_without_frames_are_as_none(tmp_path: Path) -> None:
     assert messages[0] and messages[0] == messages[1]
 
 
+# ---- attention, and threads
+
+
+@pytest.mark.parametrize(("scale", "way"), [(0, "forward"), (300, "forward"), (0, "backward")])
+def test_attention_written_out(tmp_path: Path, scale: int, way: str) -> None:
+    def attends(m: strangers.Machine) -> None:
+        strangers.attention(m, scale=scale * strangers.US, way=way)
+
+    first, *rest = judged(
+        strangers.train(strangers.started(), in_layer=attends).export(tmp_path / "a.sqlite")
+    )
+    assert first.rule == "unfused-elementwise" and first.severity == "high"
+    assert "scaled_dot_product_attention" in first.advice and "are the scores of attention" in first.message
+    assert "good" not in [one.rule for one in rest]
+    # a layer: 900 µs of matmuls, 40 of the small ones; of the scores all may be saved
+    scores, others = 600 + scale, 3 * 300 + 200 + 40
+    assert first.gain == pytest.approx(scores / (scores + others), abs=0.05)
+
+
+@pytest.mark.parametrize("after", [strangers.ROWS.format("top_k"), strangers.NCCL])
+def test_a_softmax_before_something_else_than_a_matmul_is_no_attention(tmp_path: Path, after: str) -> None:
+    def outputs(m: strangers.Machine) -> None:
+        strangers.attention(m, to=after)
+
+    first, *_ = judged(strangers.train(strangers.started(), in_layer=outputs).export(tmp_path / "a.sqlite"))
+    assert "attention" not in first.message and first.rule != "unfused-elementwise"
+
+
+def held(machine: strangers.Machine, state: str, locked: bool, lines: int = 1) -> list[str]:
+    """Samples: the launching thread's, and of another one at ``lines`` lines, in a state."""
+    at = range(5 * strangers.S, machine.now, strangers.MS)
+    mine: list[tuple[int, Sequence[Frame]]] = [(one, (strangers.HERE,)) for one in at]
+    other: list[tuple[int, Sequence[Frame]]] = [
+        (one + 5, (("count", "/home/me/project/count.py", 8 + number % lines),))
+        for number, one in enumerate(at)
+    ]
+    if locked:
+        machine.tables["osrt"] += [
+            x.osrt(one, one + strangers.MS // 2, "pthread_cond_timedwait", pid=100, tid=100) for one in at
+        ]
+    sql = python_stacks(mine, kind=PERIODIC, pid=100, tid=100)
+    return sql + [one.replace('"Running"', f'"{state}"') for one in python_stacks(other, pid=100, tid=101)]
+
+
+@pytest.mark.parametrize(
+    ("state", "locked", "lines", "found"),
+    [
+        ("Running", True, 1, True),
+        ("Uninterruptible", True, 1, True),
+        ("Running", False, 1, False),  # at one line it may wait, or compute without the lock
+        ("Running", False, 3, True),
+        ("Blocking Wait", True, 1, False),
+        ("Blocking Wait", True, 3, False),
+    ],
+)
+def test_another_thread_holds_the_lock(
+    tmp_path: Path, state: str, locked: bool, lines: int, found: bool
+) -> None:
+    machine = strangers.train(strangers.started(), after=lambda m, _: m.python(15 * strangers.MS))
+    sql = held(machine, state, locked, lines)
+    nvtx = [x.domain(9, PERIODIC, pid=100, tid=100)]
+    rules = [one.rule for one in judged(machine.export(tmp_path / "a.sqlite", nvtx=nvtx, extra_sql=sql))]
+    assert ("gil" in rules) == found and (rules[0] == "gil") == found
+
+
 # ---- windows
 
 
