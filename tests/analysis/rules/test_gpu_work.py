@@ -46,6 +46,50 @@ def test_a_pass_ends_where_a_kernel_reduces(names: tuple[str, ...], passes: list
     assert gpu_work._passes(table, np.zeros(len(names), np.int64), reduces).tolist() == passes
 
 
+BACK = "softmax_warp_backward"
+
+
+def scores(table: pd.DataFrame, edges: np.ndarray = NOTHING) -> list[int]:
+    product = table["name"].str.contains("gemm").to_numpy()
+    part = ~product & (table["name"] != "top_k").to_numpy()
+    return np.flatnonzero(gpu_work._scores(table, part, product, edges)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("names", "edges", "found"),
+    [
+        (("gemm", SOFT, "gemm"), (), [1]),
+        (("gemm", MUL, SOFT, ADD, "gemm", BACK, "gemm"), (), [1, 2, 3, 5]),
+        (("gemm", MUL, ADD, "gemm"), (), []),  # no softmax
+        (("gemm", SOFT, MUL, BACK, "gemm"), (), []),  # a loss, and its gradient
+        (("gemm", SOFT, "top_k", "gemm"), (), []),
+        (("top_k", SOFT, "gemm"), (), []),
+        (("gemm", SOFT, "gemm", ADD), (0, 200), []),  # an output, and the next iteration
+        (("gemm", SOFT, "gemm", ADD), (0, 100), []),
+        (("gemm", SOFT), (), []),
+        ((SOFT, "gemm"), (), []),
+    ],
+)
+def test_scores_lie_between_matmuls_of_an_iteration(
+    names: tuple[str, ...], edges: tuple[int, ...], found: list[int]
+) -> None:
+    assert scores(ops(*names), np.array(edges, np.int64)) == found
+
+
+def test_scores_lie_between_matmuls_of_their_stream() -> None:
+    table = ops("gemm", "top_k", SOFT, "gemm", "gemm")
+    assert scores(table.assign(stream=[7, 8, 7, 8, 7])) == [2]
+    assert scores(table.assign(stream=[7, 7, 8, 7, 7])) == []
+
+
+def test_a_lone_softmax_is_a_chain_where_it_is_of_scores() -> None:
+    table = ops("gemm", SOFT, "gemm", ADD, "gemm")
+    part = ~table["name"].str.contains("gemm").to_numpy()
+    found = gpu_work._scores(table, part, ~part, NOTHING)
+    assert gpu_work._chains(table, part, NOTHING, found).tolist() == [-1, 0, -1, -1, -1]
+    assert gpu_work._passes(table, np.array([-1, 0, -1, -1, -1]), found).tolist() == [-1, 0, -1, -1, -1]
+
+
 def test_time_alone_is_without_any_other_kernel() -> None:
     table = pd.DataFrame({"start_ns": [0, 50, 60, 300], "end_ns": [100, 150, 70, 400]})
     assert gpu_work._alone(table).tolist() == [50, 50, 0, 100]
