@@ -62,6 +62,7 @@ def scores(table: pd.DataFrame, edges: np.ndarray = NOTHING) -> list[int]:
         (("gemm", MUL, SOFT, ADD, "gemm", BACK, "gemm"), (), [1, 2, 3, 5]),
         (("gemm", MUL, ADD, "gemm"), (), []),  # no softmax
         (("gemm", SOFT, MUL, BACK, "gemm"), (), []),  # a loss, and its gradient
+        (("gemm", SOFT, SOFT, SOFT, "gemm"), (), []),  # a loop
         (("gemm", SOFT, "top_k", "gemm"), (), []),
         (("top_k", SOFT, "gemm"), (), []),
         (("gemm", SOFT, "gemm", ADD), (0, 200), []),  # an output, and the next iteration
