@@ -96,10 +96,12 @@ def lanes_of(path: Path, whole: bool = False) -> list[Lane]:
 
 
 def _traced(report: TimelineReport, whole: bool) -> list[Lane]:
-    window, apart = (report.window(), False) if whole else _steady(report)
     ops = report.gpu_ops()
     begun, ended = spans(ops)
-    begun, ended = np.maximum(begun, window[0]), np.minimum(ended, window[1])
+    apart = False
+    if not whole or report.is_marked():  # else all is compared
+        window, apart = (report.window(), False) if whole else _steady(report)
+        begun, ended = np.maximum(begun, window[0]), np.minimum(ended, window[1])
     there = ended > begun
     if not there.any():
         raise InputError(
@@ -115,7 +117,7 @@ def _traced(report: TimelineReport, whole: bool) -> list[Lane]:
     talks, meets = is_communication(ops).to_numpy(), is_meeting(ops).to_numpy() & kernel
     device, names = ops["device"].to_numpy(np.int64), ops["short_name"].to_numpy(object)
     rank, world, groups = _distributed(report, kernel)
-    gpus = dict(zip(report.gpus()["device"], report.gpus()["name"], strict=True))
+    gpus = report.gpu_names()
     made_by = str(getattr(report, "product_version", "")) or reports.kind_of(report.path)
     lanes = []
     for number in np.unique(device[there]).tolist():

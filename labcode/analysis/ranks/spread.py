@@ -139,9 +139,7 @@ class Spreader(Closing):
         folder = self._closing.enter_context(private_folder())  # Dask leaves one of its own behind
         settings = {"distributed.scheduler.allowed-failures": 0, "temporary-directory": str(folder)}
         settings["distributed.worker.profile.enabled"] = False  # which looks at the stack every 10 ms
-        settings["distributed.diagnostics.nvml"] = (
-            False  # which fails where CUDA_VISIBLE_DEVICES hides the GPUs
-        )
+        settings["distributed.diagnostics.nvml"] = False  # of GPU -1 in CUDA_VISIBLE_DEVICES it fails
         self._closing.enter_context(dask.config.set(settings))
         try:
             cluster = distributed.LocalCluster(

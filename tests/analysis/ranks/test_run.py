@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 
 from labcode.analysis.ranks import alignment, heatmap, merge, pacing, stragglers
-from labcode.analysis.ranks.lane import Curve
+from labcode.analysis.ranks.lane import Curve, lanes_of
 from labcode.analysis.ranks.run import Run, open_run
 from labcode.errors import InputError
 from labcode.verbs.diagnose.verdicts import diagnose
 from tests.support import ranks
+from tests.support.exports import kernel, make_export, push_pop
 from tests.support.ranks import BUSY, LONG, PERIOD, SHORT, STEPS
 
 US = 1_000
@@ -317,3 +318,14 @@ def test_a_rank_with_fewer_collectives_is_compared_without_them(tmp_path: Path) 
     table = alignment.table(run.ranks, [lane.file for lane in run.lanes], run.clocks)
     assert table["how"].tolist() == ["collectives"] * 3 + ["not aligned"]
     assert isinstance(table, pd.DataFrame)
+
+
+@pytest.mark.parametrize("registered", [False, True])
+def test_of_a_whole_report_what_is_measured_counts(tmp_path: Path, registered: bool) -> None:
+    marked = push_pop(9_000_000, 12_900_000, "lab:measured", registered=registered)
+    work = [kernel(begin, begin + 500, "work(int)") for begin in (8_000_000, 10_000_000, 12_899_800)]
+    path = make_export(tmp_path / "run.rank0.sqlite", kernels=work, nvtx=[marked])
+    (lane,) = lanes_of(path, whole=True)
+    assert (lane.begin_ns, lane.end_ns, lane.busy_ns) == (10_000_000, 12_900_000, 700)
+    (lane,) = lanes_of(make_export(tmp_path / "run.rank1.sqlite", kernels=work), whole=True)
+    assert (lane.begin_ns, lane.end_ns, lane.busy_ns) == (8_000_000, 12_900_300, 1_500)
