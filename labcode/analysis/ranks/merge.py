@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from labcode.analysis.ranks.lane import Piece
 from labcode.analysis.ranks.run import Run
 from labcode.inputs import name_of
 from labcode.reports.naming import rank_in_name
 
 
-def with_ranks(run: Run, table: Callable[[Path], pd.DataFrame]) -> pd.DataFrame:
+def with_ranks(run: Run, table: Piece | Callable[[Path], pd.DataFrame]) -> pd.DataFrame:
     """The tables of all reports below each other, the rank first.
 
     A table with a column ``device`` has rows of several GPUs: it gives way to each one's rank. The rows of
@@ -27,7 +28,7 @@ def with_ranks(run: Run, table: Callable[[Path], pd.DataFrame]) -> pd.DataFrame:
         numbers = said if len(set(said)) == len(said) and min(said) >= 0 else range(len(said))
         first = {name_of(path): number for path, number in zip(run.files, numbers, strict=True)}
     parts = []
-    for name, found in run.each(partial(_named, table)):
+    for name, found in run.tables(table) if isinstance(table, tuple) else run.each(partial(_named, table)):
         if name not in first:
             continue
         if "device" in found:

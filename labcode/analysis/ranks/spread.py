@@ -83,7 +83,7 @@ class Spreader(Closing):
         A file that cannot be read, or whose worker dies with it alone in hand, is lost by its name; the
         others are not. Raises `LabError` when the scheduler goes away.
         """
-        work = partial(_guarded, function)
+        work = partial(guarded, function)
         if self._client is None:
             found = dict(zip(files, map(work, files), strict=True))
         else:
@@ -199,7 +199,7 @@ class Spreader(Closing):
         return self._closing.enter_context(distributed.Client(made))
 
 
-def _guarded(function: Callable[[Path], T], path: Path) -> tuple[T | None, str | None]:
+def guarded(function: Callable[[Path], T], path: Path) -> tuple[T | None, str | None]:
     """What a function gives for a file, or why it cannot: a damaged file does not end the others."""
     try:
         return function(path), None
