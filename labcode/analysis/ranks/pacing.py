@@ -1,5 +1,7 @@
 """What each report of a run says about ranges in; one table of all ranks out: their pace, and NCCL's own."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -8,11 +10,11 @@ from labcode.analysis.ranks.merge import with_ranks
 from labcode.analysis.ranks.run import Run
 from labcode.analysis.timeline.joins import named_like, spans
 from labcode.analysis.timeline.nvtx import cpu_ranges, labels, project
+from labcode.reports.columns import Ints
 from labcode.reports.frames import codes_of, is_any, rows_of
 from labcode.reports.report import TimelineReport
 
 STEP = r"(?i)^(?:profiler)?step\b|^profilerstep#"
-_SERIES = ("count", "mean", "std", "min", "median", "max", "sum")
 _STATS = ["count", "mean_ns", "std_ns", "min_ns", "q1_ns", "median_ns", "q3_ns", "max_ns", "sum_ns"]
 
 
@@ -125,28 +127,46 @@ def _described(report: TimelineReport, where: str) -> pd.DataFrame:
     ranges = rows_of(ranges, is_any(ranges["domain"], "NCCL") | named_like(ranges["name"], "^nccl:"))
     if where == "GPU":
         found = project(ranges, report.api(), ops, nested=False)
-        lasted = found["gpu_end_ns"] - found["gpu_start_ns"]
+        lasted = (found["gpu_end_ns"] - found["gpu_start_ns"]).to_numpy(np.int64)
     else:
         found = cpu_ranges(ranges, nested=False)
-        lasted = found["duration_ns"]
+        lasted = found["duration_ns"].to_numpy(np.int64)
     device = _devices(ops)
-    kept = found["pid"].isin(list(device)) & (lasted > 0)
-    codes, texts = codes_of(found.loc[kept, "name"])
+    pids = found["pid"].to_numpy(np.int64)
+    kept = np.isin(pids, list(device)) & (lasted > 0)
+    gpus, gpu = np.unique([device[pid] for pid in pids[kept].tolist()], return_inverse=True)
+    codes, texts = codes_of(found["name"].to_numpy(object)[kept])
     names = np.array(sorted(texts), object)
-    place = np.searchsorted(names, texts)[codes]
-    # one number for both keys, and the parts of `agg` one by one: a fifth of the time for a small report
-    number = found.loc[kept, "pid"].map(device).to_numpy(np.int64) * max(len(names), 1) + place
-    grouped = lasted[kept].groupby(number)
-    table = pd.DataFrame({name: getattr(grouped, name)() for name in _SERIES})
-    table["q1"], table["q3"] = grouped.quantile(0.25), grouped.quantile(0.75)
-    table = table.rename(columns={name: f"{name}_ns" for name in table if name != "count"})[_STATS]
-    device_of, name_of = np.divmod(table.index.to_numpy(np.int64), max(len(names), 1))
-    table.insert(0, "device", device_of)
-    table.insert(1, "name", pd.Series(names[name_of], table.index, dtype="str"))
-    return table.reset_index(drop=True)
+    numbers = gpu * len(names) + np.searchsorted(names, texts)[codes]
+    order = np.argsort(numbers, kind="stable")
+    keys, first = np.unique(numbers[order], return_index=True)
+    rows = [_summed(part) for part in np.split(lasted[kept][order], first[1:])] if len(keys) else []
+    values = dict(zip(_STATS, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(_STATS, ())
+    own = np.divmod(keys, max(len(names), 1))
+    return pd.DataFrame({"device": gpus[own[0]], "name": pd.Series(names[own[1]], dtype="str"), **values})
 
 
-def _devices(ops: pd.DataFrame) -> dict[object, int]:
+def _summed(lasted: Ints) -> tuple[float, ...]:
+    """The numbers of `_STATS`, to the bit those of pandas, whose groups take milliseconds for each number."""
+    mean = squares = 0.0
+    for count, value in enumerate(lasted.tolist(), 1):
+        before, mean = mean, mean + (value - mean) / count
+        squares += (value - mean) * (value - before)
+    std = float(np.sqrt(squares / (len(lasted) - 1))) if len(lasted) > 1 else float("nan")
+    ordered, total = np.sort(lasted), int(lasted.sum())
+    low, middle, high = (_quantile(ordered, share) for share in (0.25, 0.5, 0.75))
+    shape = int(ordered[0]), low, middle, high, int(ordered[-1])
+    return len(lasted), total / len(lasted), std, *shape, total
+
+
+def _quantile(ordered: Ints, share: float) -> float:
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    value = float(ordered[low])
+    return value if low == place else value + (float(ordered[low + 1]) - value) * (place - low)
+
+
+def _devices(ops: pd.DataFrame) -> dict[Any, int]:
     """The GPU of each process: that of its first operation."""
     pids, first = np.unique(ops["pid"].to_numpy(np.int64), return_index=True)
     return dict(zip(pids.tolist(), ops["device"].to_numpy(np.int64)[first].tolist(), strict=True))

@@ -329,3 +329,18 @@ def test_of_a_whole_report_what_is_measured_counts(tmp_path: Path, registered: b
     assert (lane.begin_ns, lane.end_ns, lane.busy_ns) == (10_000_000, 12_900_000, 700)
     (lane,) = lanes_of(make_export(tmp_path / "run.rank1.sqlite", kernels=work), whole=True)
     assert (lane.begin_ns, lane.end_ns, lane.busy_ns) == (8_000_000, 12_900_300, 1_500)
+
+
+def test_ranges_of_nccl_are_described_as_pandas_does(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    rows = [(f"nccl{k % 3}", int(rng.integers(1, 10 ** rng.integers(1, 12)))) for k in range(400)]
+    ranges = [push_pop(k, k + ns, f"nccl:{name}") for k, (name, ns) in enumerate([*rows, ("one", 5)])]
+    make_export(tmp_path / "run.rank0.sqlite", kernels=[kernel(0, 9)], nvtx=ranges)
+    found = pacing.nccl_sum(open_run(tmp_path)).set_index("name")
+    made = pd.DataFrame([*rows, ("one", 5)], columns=["name", "ns"])
+    grouped = made.groupby("nccl:" + made["name"])["ns"]
+    told = grouped.agg(["count", "mean", "std", "min", "median", "max", "sum"])
+    told["q1"], told["q3"] = grouped.quantile(0.25), grouped.quantile(0.75)
+    assert list(found.index) == list(told.index) == ["nccl:nccl0", "nccl:nccl1", "nccl:nccl2", "nccl:one"]
+    for name in told:
+        np.testing.assert_array_equal(found[name if name == "count" else f"{name}_ns"], told[name])
