@@ -344,3 +344,17 @@ def test_ranges_of_nccl_are_described_as_pandas_does(tmp_path: Path) -> None:
     assert list(found.index) == list(told.index) == ["nccl:nccl0", "nccl:nccl1", "nccl:nccl2", "nccl:one"]
     for name in told:
         np.testing.assert_array_equal(found[name if name == "count" else f"{name}_ns"], told[name])
+
+
+def test_tables_made_with_the_lanes_are_those_made_alone(tmp_path: Path) -> None:
+    for number in range(2):  # two GPUs in each report
+        work = [kernel(100 * p, 100 * p + 50, device=p, pid=100 + p) for p in (0, 1)]
+        ranges = [push_pop(k, 2 * k + number, "nccl:sum", pid=100 + k % 2) for k in range(1, 9)]
+        make_export(tmp_path / f"run.{number}.sqlite", kernels=work, nvtx=ranges)
+    together, alone = open_run(tmp_path), open_run(tmp_path)
+    together.plan(pacing.NCCL, pacing.steps("nccl:sum"))
+    for _ in range(2):
+        found = pacing.nccl_sum(together)
+        assert list(found["rank"]) == [0, 1, 2, 3] and list(found["count"]) == [4] * 4
+        pd.testing.assert_frame_equal(found, pacing.nccl_sum(alone))
+        pd.testing.assert_frame_equal(pacing.pace(together, "nccl:sum"), pacing.pace(alone, "nccl:sum"))
