@@ -38,6 +38,9 @@ class TimelineReport(Protocol):
     def window(self) -> tuple[int, int]:
         """The part to analyze, as (start, end) in ns."""
 
+    def is_marked(self) -> bool:
+        """Whether a range may say which part that is; quicker to tell than `window`."""
+
     def utc_origin_ns(self) -> int | None:
         """The Unix time in ns at which its clock is 0; None where it is unknown."""
 
@@ -67,6 +70,9 @@ class TimelineReport(Protocol):
 
     def gpus(self) -> pd.DataFrame:
         """The GPUs that were seen."""
+
+    def gpu_names(self) -> dict[int, str]:
+        """The names of GPUs by their numbers; quicker than `gpus`."""
 
     def threads(self) -> pd.DataFrame:
         """The threads that have a name."""

@@ -265,6 +265,7 @@ _Answer = tuple[str, "Table | pd.DataFrame | LackingError"]
 
 def _answers(shelf: Shelf[Any], source: Any, names: Sequence[str]) -> Iterator[_Answer]:
     """Each report's table, made when its turn comes, or what the file lacks for it."""
+    shelf.plan(source, names)
     for name in names:
         try:
             yield name, shelf.answer(source, name) if shelf.answer else shelf.reports[name](source)

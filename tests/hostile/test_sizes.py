@@ -15,6 +15,7 @@ from labcode.analysis.stats.power import SHELF
 from labcode.analysis.stats.shelf import NOTES
 from labcode.figures.pages import interactive
 from labcode.reports.nsys.report import NsysReport
+from labcode.verbs.stats import Asked, write_all
 from tests.hostile import judge, sizes
 from tests.hostile.__main__ import ready
 from tests.support import power, ranks
@@ -122,3 +123,11 @@ def test_chains_end_where_streams_do() -> None:
     assert found[4:] == [-1, -1, -1] and found[0] == found[1] != found[2] == found[3] and min(found[:4]) >= 0
     apart = gpu_work._chains(ops, part, np.array([0, 15])).tolist()
     assert apart[:2] == [-1, -1] and apart[2] == apart[3] >= 0
+
+
+def test_the_reports_of_a_folder_open_each_rank_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, count = reports.open_timeline, []
+    monkeypatch.setattr(reports, "open_timeline", lambda *words: count.append(words[0]) or opened(*words))
+    folder = ranks.run(tmp_path / "run")
+    written = write_all([folder], Asked(every=True), "csv", tmp_path / "out")
+    assert len(written.files) == 11 and len(count) == len(set(count)) == 4

@@ -3,7 +3,9 @@
 A lane is small however long the report is, so that a worker can hold one report and hand on its lanes.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from labcode import reports
 from labcode.analysis.ledger.steady import steady
 from labcode.analysis.ledger.view import kept
+from labcode.analysis.ranks.spread import guarded
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import spans
 from labcode.analysis.timeline.overlap import is_communication, is_meeting
@@ -25,6 +28,8 @@ from labcode.reports.naming import rank_in_name
 from labcode.reports.power.log import PowerLog, open_log
 from labcode.reports.report import TimelineReport
 
+Piece = tuple[Callable[..., pd.DataFrame], *tuple[str, ...]]  # makes a table of an open report and words
+Made = list[tuple[pd.DataFrame | None, str | None]]  # of pieces: the table, or why there is none
 NO_GPU = "no GPU operations"
 POINTS = 512  # of a curve: exact where fewer intervals make it
 MOSTLY = 0.5  # of a report is the steady state, or it is looked at alone
@@ -89,17 +94,35 @@ def lanes_of(path: Path, whole: bool = False) -> list[Lane]:
 
     Raises `InputError` where it cannot be read or holds no GPU's work.
     """
+    return reduced(path, whole, ())[0]
+
+
+def reduced(path: Path, whole: bool, pieces: Sequence[Piece]) -> tuple[list[Lane], Made]:
+    """As `lanes_of`; and what each of the pieces makes of the same report, which is opened and read once."""
     if reports.kind_of(path) in reports.METERED:
-        return _metered(open_log(path))
+        return _metered(open_log(path)), []
     with reports.open_timeline(path, "stats") as report:
-        return _traced(kept(report), whole)
+        lanes = _traced(kept(report), whole)
+        return lanes, [guarded(partial(_made, report, piece), path) for piece in pieces]
+
+
+def piece_of(path: Path, piece: Piece) -> pd.DataFrame:
+    """What one piece makes of a report."""
+    with reports.open_timeline(path, "stats") as report:
+        return _made(report, piece, path)
+
+
+def _made(report: TimelineReport, piece: Piece, _: Path) -> pd.DataFrame:
+    return piece[0](report, *piece[1:])
 
 
 def _traced(report: TimelineReport, whole: bool) -> list[Lane]:
-    window, apart = (report.window(), False) if whole else _steady(report)
     ops = report.gpu_ops()
     begun, ended = spans(ops)
-    begun, ended = np.maximum(begun, window[0]), np.minimum(ended, window[1])
+    apart = False
+    if not whole or report.is_marked():  # else all is compared
+        window, apart = (report.window(), False) if whole else _steady(report)
+        begun, ended = np.maximum(begun, window[0]), np.minimum(ended, window[1])
     there = ended > begun
     if not there.any():
         raise InputError(
@@ -115,7 +138,7 @@ def _traced(report: TimelineReport, whole: bool) -> list[Lane]:
     talks, meets = is_communication(ops).to_numpy(), is_meeting(ops).to_numpy() & kernel
     device, names = ops["device"].to_numpy(np.int64), ops["short_name"].to_numpy(object)
     rank, world, groups = _distributed(report, kernel)
-    gpus = dict(zip(report.gpus()["device"], report.gpus()["name"], strict=True))
+    gpus = report.gpu_names()
     made_by = str(getattr(report, "product_version", "")) or reports.kind_of(report.path)
     lanes = []
     for number in np.unique(device[there]).tolist():

@@ -1,5 +1,6 @@
 """A function that makes a table of one report in; one table of all ranks of a run out."""
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -7,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from labcode.analysis.ranks.lane import Piece
 from labcode.analysis.ranks.run import Run
 from labcode.inputs import name_of
 from labcode.reports.naming import rank_in_name
 
 
-def with_ranks(run: Run, table: Callable[[Path], pd.DataFrame]) -> pd.DataFrame:
+def with_ranks(run: Run, table: Piece | Callable[[Path], pd.DataFrame]) -> pd.DataFrame:
     """The tables of all reports below each other, the rank first.
 
     A table with a column ``device`` has rows of several GPUs: it gives way to each one's rank. The rows of
@@ -26,20 +28,24 @@ def with_ranks(run: Run, table: Callable[[Path], pd.DataFrame]) -> pd.DataFrame:
         said = [rank_in_name(path) for path in run.files]
         numbers = said if len(set(said)) == len(said) and min(said) >= 0 else range(len(said))
         first = {name_of(path): number for path, number in zip(run.files, numbers, strict=True)}
-    parts = []
-    for name, found in run.each(partial(_named, table)):
+    parts: list[pd.DataFrame] = []
+    owners: list[list[int]] = []
+    for name, found in run.tables(table) if isinstance(table, tuple) else run.each(partial(_named, table)):
         if name not in first:
             continue
         if "device" in found:
-            own = [ranks.get((name, int(device)), -1) for device in found.pop("device")]
+            own = [ranks.get((name, device), -1) for device in found["device"].astype("int64").tolist()]
         else:
             own = [first[name]] * len(found)
-        if "rank" in found:
-            found = found.drop(columns="rank")
-        found.insert(0, "rank", np.array(own, np.int64))
-        parts.append(found[found["rank"] >= 0])
-    parts = [part for part in parts if len(part)] or parts[:1]
-    return pd.concat(parts, ignore_index=True).sort_values("rank", kind="stable", ignore_index=True)
+        if not parts or max(own, default=-1) >= 0:
+            parts.append(found)
+            owners.append(own)
+    if len(parts) > 1 and max(owners[0], default=-1) < 0:
+        del parts[0], owners[0]
+    merged = pd.concat(parts, ignore_index=True).drop(columns=["device", "rank"], errors="ignore")
+    merged.insert(0, "rank", np.array([*itertools.chain.from_iterable(owners)], np.int64))
+    merged = merged[merged["rank"] >= 0]
+    return merged.sort_values("rank", kind="stable", ignore_index=True)
 
 
 def kernels(run: Run) -> pd.DataFrame:

@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from labcode import reports
 from labcode.analysis.ranks import alignment
-from labcode.analysis.ranks.lane import NO_GPU, Lane, lanes_of
+from labcode.analysis.ranks.lane import NO_GPU, Lane, Made, Piece, piece_of, reduced
 from labcode.analysis.ranks.spread import HERE, Lost, Spreader
 from labcode.errors import InputError, LabError
-from labcode.inputs import Closing
+from labcode.inputs import Closing, name_of
 from labcode.reports import Kind
 from labcode.reports.naming import rank_in_name
 
@@ -86,27 +87,50 @@ class Run(Closing):
         return done
 
     @cached_property
-    def _read(self) -> tuple[tuple[Lane, ...], tuple[Lost, ...], tuple[str, ...]]:
+    def _planned(self) -> dict[Piece, None]:
+        return {}
+
+    def plan(self, *pieces: Piece) -> None:
+        """Have `tables` of these made when the reports are read for their lanes: each is read once."""
+        if "_read" not in self.__dict__:
+            self._planned.update(dict.fromkeys(pieces))
+
+    def tables(self, piece: Piece) -> list[tuple[str, pd.DataFrame]]:
+        """The name of each report and its table; `InputError` where none of them gives one."""
+        if piece not in self._planned:
+            return self.each(partial(_named, piece=piece))
+        place = list(self._planned).index(piece)
+        found = {path: made[place] for path, made in self._read[3].items()}
+        tables = [(name_of(path), table) for path, (table, _) in found.items() if table is not None]
+        if not tables:
+            path, (_, why) = next(iter(found.items()))
+            raise InputError(f"{path}: {why}")
+        return tables
+
+    @cached_property
+    def _read(self) -> tuple[tuple[Lane, ...], tuple[Lost, ...], tuple[str, ...], dict[Path, Made]]:
         some = self.read if len(self.read) <= 2 * JUDGED else _drawn(self.read, JUDGED)
         first = frozenset(some)
-        done, lost = self.spreader.map(lanes_of, some)
+        pieces = tuple(self._planned)
+        done, lost = self.spreader.map(partial(reduced, whole=False, pieces=pieces), some)
         others = [path for path in self.read if path not in first]
-        whole = bool(done) and not any(lane.apart for one in done for lane in one)
-        more, also = self.spreader.map(partial(lanes_of, whole=whole), others) if others else ([], [])
+        whole = bool(done) and not any(lane.apart for one, _ in done for lane in one)
+        work = partial(reduced, whole=whole, pieces=pieces)
+        more, also = self.spreader.map(work, others) if others else ([], [])
         lost = sorted([*lost, *also], key=lambda one: self.read.index(one.path))
         gone = {one.path for one in lost}
         read = [path for part in (some, others) for path in part if path not in gone]
         found = dict(zip(read, [*done, *more], strict=True))
-        done = [found[path] for path in self.read if path in found]
-        if not done:
+        found = {path: found[path] for path in self.read if path in found}
+        if not found:
             raise InputError(f"{lost[0].path}: {lost[0].why}")
-        lanes, notes = numbered(self.path, done)
+        lanes, notes = numbered(self.path, [one for one, _ in found.values()])
         if whole and more and not self.metered:
             notes.append(
                 f"{self.path}: none of {len(some)} reports, drawn evenly, is mostly something else than its "
                 f"iterations; those of the other {len(others):,} were not looked for: wholes are compared"
             )
-        return tuple(lanes), tuple(lost), tuple(notes)
+        return tuple(lanes), tuple(lost), tuple(notes), {path: made for path, (_, made) in found.items()}
 
     @cached_property
     def without_gpu(self) -> Path | None:
@@ -191,6 +215,10 @@ class Run(Closing):
         """The length of that window in ns, at least 1."""
         begin, end = self.window()
         return max(end - begin, 1)
+
+
+def _named(path: Path, piece: Piece) -> tuple[str, pd.DataFrame]:
+    return name_of(path), piece_of(path, piece)
 
 
 def _drawn(files: tuple[Path, ...], count: int) -> tuple[Path, ...]:

@@ -83,7 +83,7 @@ class Spreader(Closing):
         A file that cannot be read, or whose worker dies with it alone in hand, is lost by its name; the
         others are not. Raises `LabError` when the scheduler goes away.
         """
-        work = partial(_guarded, function)
+        work = partial(guarded, function)
         if self._client is None:
             found = dict(zip(files, map(work, files), strict=True))
         else:
@@ -139,6 +139,7 @@ class Spreader(Closing):
         folder = self._closing.enter_context(private_folder())  # Dask leaves one of its own behind
         settings = {"distributed.scheduler.allowed-failures": 0, "temporary-directory": str(folder)}
         settings["distributed.worker.profile.enabled"] = False  # which looks at the stack every 10 ms
+        settings["distributed.diagnostics.nvml"] = False  # of GPU -1 in CUDA_VISIBLE_DEVICES it fails
         self._closing.enter_context(dask.config.set(settings))
         try:
             cluster = distributed.LocalCluster(
@@ -198,7 +199,7 @@ class Spreader(Closing):
         return self._closing.enter_context(distributed.Client(made))
 
 
-def _guarded(function: Callable[[Path], T], path: Path) -> tuple[T | None, str | None]:
+def guarded(function: Callable[[Path], T], path: Path) -> tuple[T | None, str | None]:
     """What a function gives for a file, or why it cannot: a damaged file does not end the others."""
     try:
         return function(path), None

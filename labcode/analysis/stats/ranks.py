@@ -3,7 +3,7 @@
 Besides its own reports a run answers to those of its reports' format: each rank's table, below each other.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from labcode.analysis.ranks import alignment, heatmap, merge, pacing, stragglers
+from labcode.analysis.ranks.lane import Piece
 from labcode.analysis.ranks.run import Run, open_run
 from labcode.analysis.stats.shelf import LackingError, Shelf, shelf_of
 from labcode.analysis.stats.table import to_frame
@@ -112,6 +113,22 @@ POWER: Mapping[str, Report] = {
 DEFAULT = {"power": ("rank_power",)}
 
 
+PIECES: Mapping[str, Piece] = {
+    "nccl_sum": pacing.NCCL,
+    "nccl_all_sum": pacing.NCCL,
+    "nccl_gpu_proj_sum": pacing.NCCL_ON_GPU,
+    "nccl_gpu_proj_all_sum": pacing.NCCL_ON_GPU,
+}
+
+
+def plan(run: Run, names: Sequence[str]) -> None:
+    """Have what these reports need of each rank read at once."""
+    if not run.metered:
+        run.plan(*(PIECES[name] for name in names if name in PIECES))
+        heads = (name.partition(":") for name in names)
+        run.plan(*(pacing.steps(argument) for head, _, argument in heads if head == "rank_pace"))
+
+
 def answer(run: Run, name: str) -> pd.DataFrame:
     """A report's table; one of the format's is that of each rank, with a column ``rank``."""
     own = POWER if run.metered else TIMELINE
@@ -145,6 +162,7 @@ def shelf(kind: Kind | None, members: Shelf[Any] | None) -> Shelf[Run]:
         every=tuple(own),
         open=_open,
         answer=answer,
+        plan=plan,
         about=lambda name: (
             (own[name] if name in own or members is None else members.reports[name]).__doc__ or ""
         ),

@@ -33,6 +33,10 @@ def no_notes(_: object) -> Sequence[str]:
     return ()
 
 
+def no_plan(_: object, names: Sequence[str]) -> None:
+    """Nothing is done before the reports are asked for."""
+
+
 @dataclass(frozen=True)
 class Shelf(Generic[R]):
     """The reports on files of one kind.
@@ -42,6 +46,7 @@ class Shelf(Generic[R]):
     the functions where they need help. ``default``: those that are printed when none is named; ``otherwise``:
     in their place where a file has data for none of them; ``every``: those of ``--all``. ``of``: which
     reports they are, for messages. ``plain``: a name without arguments, `LabError` for one it does not take.
+    ``plan`` is told which reports an opened file will be asked for.
     ``open`` opens a file, ``notes`` says what is odd about it. ``beside``: the kind of file that --with
     names, and how an opened file is told of it. ``exact``: numbers keep their digits; else they have nsys'
     decimals. ``tells``: defaults that lack data are told in their places, as nsys does, else on stderr.
@@ -60,6 +65,7 @@ class Shelf(Generic[R]):
     answer: Callable[[R, str], Table | pd.DataFrame] | None = None
     about: Callable[[str], str] | None = None
     plain: Callable[[str], str] = str
+    plan: Callable[[R, Sequence[str]], None] = no_plan
     notes: Callable[[R], Sequence[str]] = no_notes
     beside: tuple[Kind, Callable[[R, Path], R]] | None = None
     exact: bool = True

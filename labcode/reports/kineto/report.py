@@ -301,6 +301,15 @@ class KinetoReport(Shown, Closing):
         there = ", ".join(map(str, self.ranks))
         raise InputError(f"{self.path}: no trace of rank {number}; it has those of {there}")
 
+    def gpu_names(self) -> dict[int, str]:
+        """The names of `gpus` by their numbers."""
+        gpus = self.gpus()
+        return dict(zip(gpus["device"], gpus["name"], strict=True))
+
+    def is_marked(self) -> bool:
+        """Whether `window` has to be asked for the part to analyze: always, for it is read already."""
+        return True
+
     def utc_origin_ns(self) -> int | None:
         """The Unix time in ns at which the trace's clock is 0; None where a rank's file does not say."""
         return self.origin_ns if all(one.base_ns for one in self._run.ranks) else None

@@ -463,6 +463,11 @@ class NsysReport(Shown, Closing):
             compute_capability=np.array([f"{major}.{minor}" for major, minor in versions], object),
         )
 
+    def gpu_names(self) -> dict[int, str]:
+        """The names of the GPUs of the machine by their numbers."""
+        raw, texts = self.source.rows(schema.GPU, ("id",), ("name",))
+        return dict(zip(raw["id"].values.tolist(), objects(*texts["name"]), strict=True))
+
     def threads(self) -> pd.DataFrame:
         """The names of threads (``ThreadNames``): pid, tid, name."""
         raw = self.source.ints(schema.THREADS, ("globalTid", "nameId"))
@@ -522,6 +527,12 @@ class NsysReport(Shown, Closing):
                 last.append(extent[1])
         return (min(first), max(last)) if first else (0, 0)
 
+    def is_marked(self) -> bool:
+        """Whether a text is the name of the ranges that `window` looks for, which takes longer."""
+        names = MEASURED, MEASURED.partition(":")[2]
+        tables = (schema.STRINGS, "value"), (schema.NVTX, "text")
+        return any(self.source.has_text(*where, *names) for where in tables)
+
     def utc_origin_ns(self) -> int | None:
         """The Unix time in ns at which the capture's clock is 0 (``TARGET_INFO_SESSION_START_TIME``).
 
@@ -552,7 +563,7 @@ class NsysReport(Shown, Closing):
         columns = ("gpuId", "cudaId", "pid")
         if not self.source.has_columns(schema.CUDA_DEVICE, columns):
             return device
-        raw = self.source.ints(schema.CUDA_DEVICE, columns)
+        raw = self.source.once("numbers of GPUs", lambda: self.source.ints(schema.CUDA_DEVICE, columns))
         renamed = device.copy()
         for gpu, own, process in zip(*(raw[c].values.tolist() for c in columns), strict=True):
             if gpu != own:

@@ -227,6 +227,15 @@ class Source:
         with self._blamed():
             return self._connection.execute(f'SELECT 1 FROM "{table}" LIMIT 1').fetchone() is not None
 
+    def has_text(self, table: str, column: str, *texts: str) -> bool:
+        """Whether the export has the table with a row whose column is one of some texts."""
+        if not self.has_columns(table, (column,)):
+            return False
+        query = f'SELECT 1 FROM "{table}" WHERE "{column}" IN ({", ".join("?" * len(texts))}) LIMIT 1'
+        with self._blamed():
+            self._check(table)
+            return self._connection.execute(query, texts).fetchone() is not None
+
     def has_columns(self, table: str, columns: Sequence[str]) -> bool:
         """Whether the export has the table with all of these columns."""
         return set(columns) <= set(self._opened.tables.get(table, ()))

@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 
 from labcode.analysis.ranks import alignment, heatmap, merge, pacing, stragglers
-from labcode.analysis.ranks.lane import Curve
+from labcode.analysis.ranks.lane import Curve, lanes_of
 from labcode.analysis.ranks.run import Run, open_run
 from labcode.errors import InputError
 from labcode.verbs.diagnose.verdicts import diagnose
 from tests.support import ranks
+from tests.support.exports import kernel, make_export, push_pop
 from tests.support.ranks import BUSY, LONG, PERIOD, SHORT, STEPS
 
 US = 1_000
@@ -317,3 +318,43 @@ def test_a_rank_with_fewer_collectives_is_compared_without_them(tmp_path: Path) 
     table = alignment.table(run.ranks, [lane.file for lane in run.lanes], run.clocks)
     assert table["how"].tolist() == ["collectives"] * 3 + ["not aligned"]
     assert isinstance(table, pd.DataFrame)
+
+
+@pytest.mark.parametrize("registered", [False, True])
+def test_of_a_whole_report_what_is_measured_counts(tmp_path: Path, registered: bool) -> None:
+    marked = push_pop(9_000_000, 12_900_000, "lab:measured", registered=registered)
+    work = [kernel(begin, begin + 500, "work(int)") for begin in (8_000_000, 10_000_000, 12_899_800)]
+    path = make_export(tmp_path / "run.rank0.sqlite", kernels=work, nvtx=[marked])
+    (lane,) = lanes_of(path, whole=True)
+    assert (lane.begin_ns, lane.end_ns, lane.busy_ns) == (10_000_000, 12_900_000, 700)
+    (lane,) = lanes_of(make_export(tmp_path / "run.rank1.sqlite", kernels=work), whole=True)
+    assert (lane.begin_ns, lane.end_ns, lane.busy_ns) == (8_000_000, 12_900_300, 1_500)
+
+
+def test_ranges_of_nccl_are_described_as_pandas_does(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    rows = [(f"nccl{k % 3}", int(rng.integers(1, 10 ** rng.integers(1, 12)))) for k in range(400)]
+    ranges = [push_pop(k, k + ns, f"nccl:{name}") for k, (name, ns) in enumerate([*rows, ("one", 5)])]
+    make_export(tmp_path / "run.rank0.sqlite", kernels=[kernel(0, 9)], nvtx=ranges)
+    found = pacing.nccl_sum(open_run(tmp_path)).set_index("name")
+    made = pd.DataFrame([*rows, ("one", 5)], columns=["name", "ns"])
+    grouped = made.groupby("nccl:" + made["name"])["ns"]
+    told = grouped.agg(["count", "mean", "std", "min", "median", "max", "sum"])
+    told["q1"], told["q3"] = grouped.quantile(0.25), grouped.quantile(0.75)
+    assert list(found.index) == list(told.index) == ["nccl:nccl0", "nccl:nccl1", "nccl:nccl2", "nccl:one"]
+    for name in told:
+        np.testing.assert_array_equal(found[name if name == "count" else f"{name}_ns"], told[name])
+
+
+def test_tables_made_with_the_lanes_are_those_made_alone(tmp_path: Path) -> None:
+    for number in range(2):  # two GPUs in each report
+        work = [kernel(100 * p, 100 * p + 50, device=p, pid=100 + p) for p in (0, 1)]
+        ranges = [push_pop(k, 2 * k + number, "nccl:sum", pid=100 + k % 2) for k in range(1, 9)]
+        make_export(tmp_path / f"run.{number}.sqlite", kernels=work, nvtx=ranges)
+    together, alone = open_run(tmp_path), open_run(tmp_path)
+    together.plan(pacing.NCCL, pacing.steps("nccl:sum"))
+    for _ in range(2):
+        found = pacing.nccl_sum(together)
+        assert list(found["rank"]) == [0, 1, 2, 3] and list(found["count"]) == [4] * 4
+        pd.testing.assert_frame_equal(found, pacing.nccl_sum(alone))
+        pd.testing.assert_frame_equal(pacing.pace(together, "nccl:sum"), pacing.pace(alone, "nccl:sum"))

@@ -71,6 +71,25 @@ def test_workers_leave_nothing_among_temporary_files(
     assert list(folder.iterdir()) == []
 
 
+def test_workers_start_where_gpus_are_hidden(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    from distributed.diagnostics import nvml
+
+    def handle(index: int) -> None:
+        raise RuntimeError("Invalid Argument")  # as NVML says of GPU -1
+
+    library = {
+        "nvmlInit": lambda: None,
+        "nvmlDeviceGetCount": lambda: 1,
+        "nvmlDeviceGetHandleByIndex": handle,
+    }
+    monkeypatch.setattr(nvml, "pynvml", SimpleNamespace(**library, NVMLError_NotSupported=KeyError))
+    monkeypatch.setattr(nvml, "NVML_STATE", nvml.NVMLState.UNINITIALIZED)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    monkeypatch.setattr("dask.system.CPU_COUNT", 1)
+    with Spreader(files=len(files)) as spreader:
+        assert spreader.map(ranks.size, files)[0] == list(range(10))
+
+
 @pytest.mark.parametrize("tasks", [128, 5])
 def test_a_worker_that_dies_loses_its_file_alone(
     files: list[Path], tasks: int, monkeypatch: pytest.MonkeyPatch
