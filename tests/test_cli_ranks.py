@@ -49,7 +49,7 @@ def test_every_report_of_a_folder_into_files(folder: Path, tmp_path: Path) -> No
 
 
 def test_the_diagnosis(folder: Path) -> None:
-    found = labcode("diagnose", folder).stdout
+    found = labcode("diagnose", folder, "--all").stdout
     assert "(late-rank)\n  rank 2 comes last" in found and "4 ranks are there" in found
     one = labcode("diagnose", folder, "--only", "uneven-computing", "-f", "json").stdout
     assert [verdict["rule"] for verdict in json.loads(one)["verdicts"]] == ["uneven-computing"]
