@@ -16,6 +16,8 @@
 //   aside         pairs of whole tiles; a few rows or columns more are no tiles: warps that have nothing to do multiply them meanwhile
 //   along         … or some of the tiles multiply them, too: those of blocks that have a tile less than the others
 //   low           parts as those of `split`, and up to 16 rows are fetched as 16, not as 64
+//   halves        tiles of 64 columns, half of the stages for each of two blocks, which swap half of their sums in shared memory
+//                 (with more than 64 rows: parts as those of `split`, by pairs of blocks)
 //   pack          rows that do not start on 16 bytes, copied to where they do: the copy engine takes no others
 #pragma once
 
@@ -657,7 +659,28 @@ __global__ void __launch_bounds__(kWorkThreads, 1)
 #endif
 }
 
-// Each tile in `cuts` parts, their sums in fp32 behind one another: (m × n) of part 0, of part 1 …
+#ifdef LAB_WGMMA
+// A group's sums of a part, in fp32: (m × n) of part 0, of part 1 …
+template <typename R>
+__device__ __forceinline__ void leave_sums(const Tiles& t, float* sums_of, const Run& run, const Piece& p, int worker, const float* sums) {
+    float* const to = sums_of + static_cast<Size>(run.cut) * t.m * t.n;
+    const int row = p.row0 + worker * kGroupM + threadIdx.x % kGroupThreads / 32 * 16 + threadIdx.x % 32 / 4, column = p.column0 + threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < R::kN / 4; ++i) {
+        const int r = row + i % 2 * 8, at = column + i / 2 * 8;
+        float* const pair = to + static_cast<Size>(r) * t.n + at;
+        const float x = sums[4 * (i / 2) + 2 * (i % 2)], y = sums[4 * (i / 2) + 2 * (i % 2) + 1];
+        if (r < t.m && at + 1 < t.n && t.n % 2 == 0) {
+            *reinterpret_cast<float2*>(pair) = make_float2(x, y);
+        } else if (r < t.m) {
+            if (at < t.n) pair[0] = x;
+            if (at + 1 < t.n) pair[1] = y;
+        }
+    }
+}
+#endif
+
+// Each tile in `cuts` parts, whose sums lie behind one another.
 template <typename R>
 __global__ void __launch_bounds__(kWorkThreads, 1)
     split(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ Tiles t, float* __restrict__ sums_of, int cuts) {
@@ -674,20 +697,7 @@ __global__ void __launch_bounds__(kWorkThreads, 1)
     }
     __syncthreads();
     go_through<R, 1>(map_a, map_b, t, Cuts(cuts, blockIdx.x, gridDim.x), 0, stages, full, empty, [&](const Run& run, const Piece& p, int worker, const float* sums) {
-        float* const to = sums_of + static_cast<Size>(run.cut) * t.m * t.n;
-        const int row = p.row0 + worker * kGroupM + threadIdx.x % kGroupThreads / 32 * 16 + threadIdx.x % 32 / 4, column = p.column0 + threadIdx.x % 4 * 2;
-#pragma unroll
-        for (int i = 0; i < R::kN / 4; ++i) {
-            const int r = row + i % 2 * 8, at = column + i / 2 * 8;
-            float* const pair = to + static_cast<Size>(r) * t.n + at;
-            const float x = sums[4 * (i / 2) + 2 * (i % 2)], y = sums[4 * (i / 2) + 2 * (i % 2) + 1];
-            if (r < t.m && at + 1 < t.n && t.n % 2 == 0) {
-                *reinterpret_cast<float2*>(pair) = make_float2(x, y);
-            } else if (r < t.m) {
-                if (at < t.n) pair[0] = x;
-                if (at + 1 < t.n) pair[1] = y;
-            }
-        }
+        leave_sums<R>(t, sums_of, run, p, worker, sums);
     });
 #endif
 }
@@ -809,6 +819,185 @@ static __global__ void __launch_bounds__(2 * kGroupThreads, 1)
             const int row = lane / 4 + i % 2 * 8, column = run.tile * kNarrow + i / 2 * 8 + lane % 4 * 2;
             if (row < t.m && column < t.n) to[static_cast<Size>(row) * t.n + column] = sums[2 * i];
             if (row < t.m && column + 1 < t.n) to[static_cast<Size>(row) * t.n + column + 1] = sums[2 * i + 1];
+        }
+    }
+#endif
+}
+
+// Tiles of 64 columns and kRows rows: half of the stages for each block of a cluster, kDeep × 64 of k each. What a block has of the other
+// one's 32 columns goes into the other one's shared memory: no second kernel. The columns of B are the rows of these products. The first
+// stages are asked for before anybody waits for anybody.
+template <int Rows, int Deep, int Stages>
+struct Halves {
+    static constexpr int kRows = Rows, kDeep = Deep, kStages = Stages, kBytesA = Deep * Rows * kBoxRow, kStage = kBytesA + Deep * kBytesBoxB;
+    static constexpr int kColumns = kBox / 2, kPitch = kColumns + 4, kSums = Rows * kPitch;  // of a block; 4: a warp's writes meet no bank twice
+    static constexpr int kBytes = Stages * kStage + 2 * kSums * 4 + 1024;
+};
+using FewHalves = Halves<16, 2, 6>;
+using MoreHalves = Halves<64, 1, 12>;
+
+#ifdef LAB_WGMMA
+#ifdef __CUDACC__
+#define LAB_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+// Adds to 64 × kN sums of a group: 64 columns of B, kN rows of A.
+template <int kN>
+__device__ __forceinline__ void multiply_columns(float (&d)[kN / 2], Size columns, Size rows) {
+    static_assert(kN == 16 || kN == 64, "the two widths written out here");
+    if constexpr (kN == 16) {
+        asm volatile("wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, 1, 1, 1, 1, 0;"
+                     : LAB_4(0), LAB_4(4)
+                     : "l"(columns), "l"(rows));
+    } else {
+        asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, 1, 1, 1, 1, 0;"
+                     : LAB_4(0), LAB_4(4), LAB_4(8), LAB_4(12), LAB_4(16), LAB_4(20), LAB_4(24), LAB_4(28)
+                     : "l"(columns), "l"(rows));
+    }
+}
+#undef LAB_4
+__device__ __forceinline__ void put_four_in(int block, float4* pointer, const float* x) {
+    asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(rows::address_in(block, pointer)), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]) : "memory");
+}
+__device__ __forceinline__ void put_in(int block, float* pointer, float x) {
+    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(rows::address_in(block, pointer)), "f"(x) : "memory");
+}
+#endif
+#endif
+
+constexpr int kHalvesThreads = kGroupThreads + 32;
+template <typename H>
+__global__ void LAB_CLUSTER(2) __launch_bounds__(kHalvesThreads, 1)
+    halves(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, Bf16* __restrict__ c, int m, int n, int k) {
+#ifdef LAB_WGMMA
+    constexpr int kBlocks = 2;
+    extern __shared__ unsigned char memory[];
+    __shared__ rows::Barrier full[H::kStages], empty[H::kStages];
+    unsigned char* const stages = aligned(memory);
+    float* const sums_of = reinterpret_cast<float*>(stages + H::kStages * H::kStage);  // of the one block, of the other
+    const int rank = rows::cluster_rank(), all = parts(k, H::kDeep * kTileK), first = all / 2 * rank, count = rank == 0 ? all / 2 : all - all / 2, across = parts(n, kBox);
+    const int tile = blockIdx.x / kBlocks, column0 = tile % across * kBox, row0 = tile / across * H::kRows, thread = threadIdx.x, lane = thread % 32;
+    Turn<H::kStages> at;
+    const auto fetch = [&](int s) {
+        unsigned char* const stage = stages + at.slot * H::kStage;
+        const int depth = (first + s) * H::kDeep * kTileK;
+        rows::expect(&full[at.slot], H::kStage);
+        fetch_box<1>(stage + H::kBytesA, map_b, column0, depth, &full[at.slot]);
+        for (int i = 0; i < H::kDeep; ++i) fetch_box<1>(stage + i * H::kRows * kBoxRow, map_a, depth + i * kTileK, row0, &full[at.slot]);
+        at.next();
+    };
+    if (thread == kGroupThreads) {
+        for (int i = 0; i < H::kStages; ++i) {
+            rows::set_up(&full[i], 1);
+            rows::set_up(&empty[i], kGroupThreads / 32);
+        }
+        rows::publish_barriers();
+        for (int s = 0; s < H::kStages && s < count; ++s) fetch(s);
+    }
+    __syncwarp();
+    rows::cluster_sync<kBlocks>();  // … and the other block is there
+    if (thread == kGroupThreads) {
+        for (int s = H::kStages; s < count; ++s) {
+            wait_for(&empty[at.slot], at.parity ^ 1);
+            fetch(s);
+        }
+    } else if (thread < kGroupThreads) {
+        float sums[H::kRows / 2] = {};
+        int before = 0;
+#pragma unroll 1
+        for (int s = 0; s < count; ++s, at.next()) {
+            wait_for(&full[at.slot], at.parity);
+            products_begin();
+            const unsigned stage = rows::shared_address(stages) + at.slot * H::kStage;
+#pragma unroll
+            for (int i = 0; i < H::kDeep * kTileK / 16; ++i) {
+                multiply_columns<H::kRows>(sums, descriptor_b(stage + H::kBytesA) + i * kStepB, descriptor_a(stage + i / 4 * H::kRows * kBoxRow) + i % 4 * kStepA);
+            }
+            products_commit();
+            if (s > 0) {
+                products_wait<1>();
+                if (lane == 0) arrive_in(rank, &empty[before]);
+            }
+            before = at.slot;
+        }
+        products_wait<0>();
+        take_results(sums);
+        const int warp = thread / 32;  // 16 columns: those of two warps are of one block
+        float* const to = sums_of + rank * H::kSums + lane % 4 * 2 * H::kPitch + warp % 2 * 16 + lane / 4;
+#pragma unroll
+        for (int i = 0; i < H::kRows / 2; ++i) put_in(warp / 2, to + (i / 4 * 8 + i % 2) * H::kPitch + i % 4 / 2 * 8, sums[i]);
+    }
+    __syncwarp();
+    rows::cluster_sync<kBlocks>();
+    if (thread >= kGroupThreads) return;
+    const bool words = n % 4 == 0 && reinterpret_cast<Size>(c) % 8 == 0;
+    const int column = column0 + rank * H::kColumns + thread % 8 * 4;
+    for (int row = thread / 8; row < H::kRows && row0 + row < m; row += kGroupThreads / 8) {
+        const float4 one = *reinterpret_cast<const float4*>(sums_of + row * H::kPitch + thread % 8 * 4);
+        const float4 other = *reinterpret_cast<const float4*>(sums_of + H::kSums + row * H::kPitch + thread % 8 * 4);
+        const float four[4] = {one.x + other.x, one.y + other.y, one.z + other.z, one.w + other.w};
+        Bf16* const to = c + static_cast<Size>(row0 + row) * n + column;
+        if (words && column < n) {
+            *reinterpret_cast<uint2*>(to) = uint2{pack_pair<Bf16>(four[0], four[1]), pack_pair<Bf16>(four[2], four[3])};
+        } else {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                if (column + i < n) to[i] = __float2bfloat16_rn(four[i]);
+            }
+        }
+    }
+#endif
+}
+
+// More rows than that: `split` by pairs of blocks, whose sums are added up before they leave. A block has one group's rows of both; the
+// other group's sums go into the other block's shared memory, as its threads hold them.
+template <typename R>
+__global__ void LAB_CLUSTER(2) __launch_bounds__(kWorkThreads, 1)
+    split_pairs(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ Tiles t, float* __restrict__ sums_of, int cuts) {
+#ifdef LAB_WGMMA
+    constexpr int kBlocks = 2, kFours = R::kN / 8;
+    extern __shared__ unsigned char memory[];
+    __shared__ rows::Barrier full[R::kStages], empty[R::kStages];
+    unsigned char* const stages = aligned(memory);
+    float4* const others = reinterpret_cast<float4*>(stages + R::kStages * R::kStage) + threadIdx.x % kGroupThreads;
+    let_next_begin();
+    if (threadIdx.x == 0) {
+        prefetch_map(map_a);
+        prefetch_map(map_b);
+        set_up_ring<R, 1>(full, empty);
+        rows::publish_barriers();
+    }
+    rows::cluster_sync<kBlocks>();
+    const int rank = rows::cluster_rank(), pair = blockIdx.x / kBlocks, pairs = cuts / kBlocks, cut = pair % pairs * kBlocks + rank;
+    const Run run{pair / pairs, t.stages * cut / cuts, t.stages * (cut + 1) / cuts, pair % pairs};
+    const Piece p = piece_of<R, 1>(t, run, 0);
+    Turn<R::kStages> turn;
+    const int worker = static_cast<int>(threadIdx.x) / kGroupThreads - 1;
+    if (worker < 0) {
+        give_registers<40>();
+        if (threadIdx.x == 0) {
+            fetch_piece<R, 1>(turn, stages, full, empty, map_a, p, 0, [&](void* to, int box, int s, rows::Barrier* arrived) {
+                fetch_box<1>(to, map_b, p.column0 + box * kBox, s * kTileK, arrived);
+            });
+        }
+        __syncwarp();
+        rows::cluster_sync<kBlocks>();
+    } else {
+        take_registers<232>();
+        float sums[R::kN / 2] = {};
+        if (run.first < run.last) work_on<R, 1>(sums, turn, stages, full, empty, p, worker);
+        if (worker != rank) {
+#pragma unroll
+            for (int i = 0; i < kFours; ++i) put_four_in(1 - rank, others + i * kGroupThreads, sums + 4 * i);
+        }
+        __syncwarp();
+        rows::cluster_sync<kBlocks>();
+        if (worker == rank && worker < p.groups) {
+#pragma unroll
+            for (int i = 0; i < kFours; ++i) {
+                const float4 four = others[i * kGroupThreads];
+                sums[4 * i] += four.x, sums[4 * i + 1] += four.y, sums[4 * i + 2] += four.z, sums[4 * i + 3] += four.w;
+            }
+            leave_sums<R>(t, sums_of, run, p, worker, sums);
         }
     }
 #endif

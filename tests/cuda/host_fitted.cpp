@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // With a number, the synchronization of this number in the headers (the test numbers them) is left out.
-// With one of stream_k, joint, second, aside, along, few, cluster, grouped: these kernels only.
+// With one of stream_k, joint, second, aside, along, few, halves, pairs, cluster, grouped: these kernels only.
 
 #include <algorithm>
 
@@ -89,6 +89,20 @@ void multiply_few(float (&d)[4], Size a, Size b, int adds) {
         }
     });
 }
+// Adds to 64 × kN sums of a group: columns of B by rows of A.
+template <int kN>
+void multiply_columns(float (&d)[kN / 2], Size columns, Size rows) {
+    float* const sums = d;
+    products[fibers::now].open.push_back([=] {
+        const Described of_b(columns), of_a(rows);
+        const unsigned column = fibers::thread() % 128 / 32 * 16 + fibers::thread() % 32 / 4, row = fibers::thread() % 4 * 2;
+        for (unsigned i = 0; i < kN / 2; ++i) {
+            for (unsigned k = 0; k < 16; ++k) sums[i] += shared_bf16(of_b.along_n(k, column + i % 4 / 2 * 8)) * shared_bf16(of_a.along_k(i / 4 * 8 + row + i % 2, k));
+        }
+    });
+}
+inline void put_in(int block, float* pointer, float x) { std::memcpy(&memories[block][rows::shared_address(pointer) - kFirst], &x, sizeof x); }
+inline void put_four_in(int block, float4* pointer, const float* x) { std::memcpy(&memories[block][rows::shared_address(pointer) - kFirst], x, sizeof *pointer); }
 inline void consumers_meet(int number) { LAB_UNLESS(number) fibers::meeting(3).meet(256); }
 }  // namespace gemm
 namespace rows {
@@ -336,6 +350,37 @@ void few_rows(Sides s, int cuts) {
     });
 }
 
+template <typename H>
+void by_halves(Sides s) {
+    if (wrong != 0 && left_out >= 0) return;
+    Array a(static_cast<Size>(s.m) * s.k, 0), b(static_cast<Size>(s.k) * s.n, 0), c(static_cast<Size>(s.m) * s.n, 0);
+    a.fill(static_cast<Size>(s.m) * s.k, false), b.fill(static_cast<Size>(s.k) * s.n, false), c.fill(static_cast<Size>(s.m) * s.n, true);
+    const TensorMap map_a{a.at, s.m, s.k, s.k, H::kRows}, map_b{b.at, s.k, s.n, s.n, H::kDeep * kTileK};
+    launch(2 * over(s.n, kBox) * over(s.m, H::kRows), kHalvesThreads, 2, [&] { halves<H>(map_a, map_b, c.at, s.m, s.n, s.k); }, "halves");
+    compare("halves", c.at, s.m, s.n, s.n, [&](int row, int column) {
+        float sum = 0;
+        for (int k = 0; k < s.k; ++k) sum += __bfloat162float(a.at[static_cast<Size>(row) * s.k + k]) * __bfloat162float(b.at[static_cast<Size>(k) * s.n + column]);
+        return sum;
+    });
+}
+
+template <typename R>
+void by_pairs(Sides s, int cuts) {
+    if (wrong != 0 && left_out >= 0) return;
+    Array a(static_cast<Size>(s.m) * s.k, 0), b(static_cast<Size>(s.k) * s.n, 0), c(static_cast<Size>(s.m) * s.n, 0);
+    a.fill(static_cast<Size>(s.m) * s.k, false), b.fill(static_cast<Size>(s.k) * s.n, false), c.fill(static_cast<Size>(s.m) * s.n, true);
+    const TensorMap map_a{a.at, s.m, s.k, s.k, kGroupM}, map_b{b.at, s.k, s.n, s.n, kTileK};
+    const Tiles t(s.m, s.n, s.k, kTileM, R::kN);
+    std::vector<float> sums(static_cast<Size>(s.m) * s.n * cuts / 2, NAN);
+    launch(static_cast<unsigned>(t.count() * cuts), kWorkThreads, 2, [&] { split_pairs<R>(map_a, map_b, t, sums.data(), cuts); }, "split_pairs");
+    launch(over(s.m * s.n, 4 * kAddThreads), kAddThreads, 1, [&] { add_parts(sums.data(), c.at, s.m, s.n, s.n, cuts / 2); }, "add_parts");
+    compare("pairs", c.at, s.m, s.n, s.n, [&](int row, int column) {
+        float sum = 0;
+        for (int k = 0; k < s.k; ++k) sum += __bfloat162float(a.at[static_cast<Size>(row) * s.k + k]) * __bfloat162float(b.at[static_cast<Size>(k) * s.n + column]);
+        return sum;
+    });
+}
+
 void by_clusters(Sides s) {
     if (wrong != 0 && left_out >= 0) return;
     Array a(static_cast<Size>(s.m) * s.k, 0), b(static_cast<Size>(s.k) * s.n, 0), c(static_cast<Size>(s.m) * s.n, 0);
@@ -433,6 +478,11 @@ int main(int count, char** words) {
         with_few<false>({261, 257, 75}, 2), with_few<true>({392, 520, 40}, 2), with_few<false>({257, 321, 40}, 2), with_few<true>({300, 264, 40}, 2), with_few<true>({40, 264, 24}, 2), with_few<true>({1, 8, 8}, 2);
     }
     if (asked("few")) few_rows({16, 136, 2056}, 2), few_rows({1, 8, 64}, 1), few_rows({9, 264, 1000}, 3);
+    if (asked("halves")) {
+        by_halves<FewHalves>({16, 136, 2500}), by_halves<FewHalves>({3, 9, 200}), by_halves<FewHalves>({1, 1, 1});
+        by_halves<MoreHalves>({100, 72, 1800}), by_halves<MoreHalves>({64, 131, 64});
+    }
+    if (asked("pairs")) by_pairs<Ring<128, 6, 0>>({100, 136, 1864}, 4), by_pairs<Ring<128, 6, 0>>({130, 8, 200}, 2), by_pairs<Ring<128, 6, 0>>({65, 131, 64}, 2);
     if (asked("cluster")) by_clusters({130, 264, 840}), by_clusters({16, 8, 1000});
     if (asked("grouped")) {
         all_grouped({0, 1, 130, 0, 65}, 264, 136);

@@ -36,6 +36,15 @@ def test_plans_counted_by_hand() -> None:
     low = stream_k.plan("low", (16, 4096, 14336), 132)
     assert (low.count, low.cuts, low.ring[1]) == (32, 4, 12 * (16 + 128) * 128 + 1024)
     assert not stream_k.plan("low", (17, 4096, 14336), 132).low
+    halves = stream_k.plan("halves", (16, 4096, 14336), 132)
+    assert (halves.count, halves.cuts, halves.parts, halves.clusters) == (64, 2, 1, 64)
+    assert halves.ring == ("FewHalves", 6 * (2 * 16 * 128 + 128 * 128) + 2 * 16 * 36 * 4 + 1024)
+    more = stream_k.plan("halves", (64, 4096, 14336), 132)
+    assert (more.clusters, more.ring) == (64, ("MoreHalves", 12 * (64 + 64) * 128 + 2 * 64 * 36 * 4 + 1024))
+    pairs = stream_k.plan("halves", (128, 4096, 14336), 132)
+    assert (pairs.count, pairs.cuts, pairs.parts, pairs.clusters) == (32, 4, 2, 64)
+    assert pairs.ring == ("Ring<128, 6, 0>", 6 * (128 + 128) * 128 + 64 * 128 * 4 + 1024)
+    assert stream_k.plan("halves", (300, 5000, 64), 132).cuts == 2  # half of one stage: one block has none
     thin_one = stream_k.plan("stream_k", (16, 4096, 14336), 132)
     assert (thin_one.count, thin_one.full, thin_one.whole, thin_one.clusters) == (16, 0, 0, 132)
     assert stream_k.plan("split", (16, 4096, 14336), 132).cuts == 8
@@ -58,7 +67,7 @@ def test_plans_counted_by_hand() -> None:
 def test_plans_need_no_more_than_the_gpu_has(name: str) -> None:
     for shape in (*stream_k.SHAPES.values(), (1, 1, 1), (5000, 1, 9), (1, 5000, 1)):
         plan = stream_k.plan(name, shape, 132)
-        assert plan.way.cut == "cluster" or 1 <= plan.clusters * plan.way.blocks <= 132
+        assert plan.way.cut in ("cluster", "halves", "pairs") or 1 <= plan.clusters * plan.way.blocks <= 132
         assert plan.ring[1] + 256 <= H200.shared_bytes
         assert plan.whole <= plan.count and (plan.way.cut in ("none", "joint") or plan.whole <= plan.full)
         assert 0 < plan.share <= 1

@@ -40,6 +40,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "joint": 0.97,
         "aside": 0.98,
         "along": 0.98,
+        "halves": 0.3,
     },
     "odd": {
         "whole": 0.60,
@@ -52,6 +53,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "joint": 0.6,
         "aside": 0.96,
         "along": 0.965,
+        "halves": 0.25,
     },
     "unaligned": {
         "whole": 3.0,
@@ -64,6 +66,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "joint": 4.0,
         "aside": 4.5,
         "along": 4.5,
+        "halves": 1.2,
     },
     "tail": {
         "whole": 0.70,
@@ -76,6 +79,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "joint": 1.0,
         "aside": 0.7,
         "along": 0.6,
+        "halves": 0.3,
     },
     "thin_16": {
         "whole": 0.15,
@@ -90,6 +94,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "aside": 0.4,
         "along": 0.35,
         "low": 0.95,
+        "halves": 0.98,
     },
     "thin_64": {
         "whole": 0.15,
@@ -104,6 +109,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "aside": 0.4,
         "along": 0.37,
         "low": 0.95,
+        "halves": 0.965,
     },
     "thin_128": {
         "whole": 0.15,
@@ -118,6 +124,7 @@ PREDICTED: Mapping[str, Mapping[str, float]] = {
         "aside": 0.3,
         "along": 0.28,
         "low": 0.95,
+        "halves": 0.955,
     },
 }
 
@@ -131,6 +138,11 @@ DEPTH, TALL, HALF = _OF["kBox"], _OF["kTileM"], _OF["kGroupM"]
 WIDE, NARROW, FEW, FEW_ROWS = 256, _OF["kNarrow"], _OF["kFew"], _OF["kFewRows"]
 FULL, THIN, LITTLE = _OF["kCostFull"], _OF["kCostThin"], _OF["kCostLittle"]
 WORK_THREADS, FEW_ROWS_THREADS = 3 * _OF["kGroupThreads"], 2 * _OF["kGroupThreads"]
+HALVES_THREADS = _OF["kGroupThreads"] + 32
+HALVES = {
+    "FewHalves": (16, 2, 6),
+    "MoreHalves": (64, 1, 12),
+}  # rows, times 64 of k, stages: as in the header
 PACK_THREADS, ADD_THREADS = _OF["kPackThreads"], _OF["kAddThreads"]
 PITCH = 64  # elements: packed rows start where lines of memory do
 MOST_CUTS = 8
@@ -147,7 +159,8 @@ WARPS = 2 * _OF["kGroupThreads"] // 32  # that multiply
 class Way:
     """How a step shares out the tiles.
 
-    ``cut``: "none", "parts", "cluster", "all" (Stream-K), "rest", "joint" (parts that all add up).
+    ``cut``: "none", "parts", "cluster", "all" (Stream-K), "rest", "joint" (parts that all add up), "halves"
+    (of a tile, by two neighbors), "pairs" (of parts).
     """
 
     cut: str
@@ -171,7 +184,9 @@ WAYS: Mapping[str, Way] = {
     "aside": Way("none", blocks=2, few="aside"),
     "along": Way("none", blocks=2, few="along"),
     "low": Way("parts", wide=NARROW, early=True, low=True),
+    "halves": Way("halves", wide=DEPTH),
 }
+PAIRS = Way("pairs", wide=NARROW, early=True)  # what `halves` is for more rows than a tile of it has
 
 
 @dataclass(frozen=True)
@@ -190,10 +205,14 @@ class Plan:
     @property
     def ring(self) -> tuple[str, int]:
         """The ring of tiles as the header calls it, and its bytes: as many stages as there is room for."""
+        if self.way.cut == "halves":
+            rows, deep, stages = self.halves
+            sums = 2 * rows * (self.way.wide // 2 + 4) * 4
+            return self.half_ring, stages * deep * (rows + DEPTH) * DEPTH * 2 + sums + 1024
         if self.low:
             return "", FEW_STAGES * (FEW_ROWS + self.way.wide) * DEPTH * 2 + 1024
         if self.way.wide < WIDE:
-            name, stages, boxes = f"Ring<{self.way.wide}, 6, 0>", 6, 0
+            name, stages, boxes = f"Ring<{self.way.wide}, 6, 0>", 6, 2 if self.way.cut == "pairs" else 0
         else:
             name, stages, boxes = ("Deep", 4, 0) if self.way.cut in ("parts", "cluster") else ("Wide", 4, 2)
         return name, stages * (TALL + self.way.wide) * DEPTH * 2 + 2 * boxes * HALF * 128 + 1024
@@ -204,9 +223,19 @@ class Plan:
         return self.way.low and self.m <= FEW_ROWS
 
     @property
+    def half_ring(self) -> str:
+        """Of `halves`, what the header calls its ring: for few rows, or for more."""
+        return "FewHalves" if self.m <= FEW_ROWS else "MoreHalves"
+
+    @property
+    def halves(self) -> tuple[int, int, int]:
+        """Of `halves`: rows of a tile, how many times 64 of k a stage is deep, stages of the ring."""
+        return HALVES[self.half_ring]
+
+    @property
     def tall(self) -> int:
         """Rows of a tile, of a whole cluster."""
-        return self.way.blocks * TALL
+        return self.halves[0] if self.way.cut == "halves" else self.way.blocks * TALL
 
     @property
     def down(self) -> int:
@@ -298,6 +327,10 @@ class Plan:
     @property
     def cuts(self) -> int:
         """Parts of each tile, where all have as many: few, and no block with much more than others."""
+        if self.way.cut == "halves":
+            return 2
+        if self.way.cut == "pairs":
+            return 2 * max(1, min(self.sm_count // 2 // self.count, self.stages // 2))
         if self.way.cut == "cluster":
             fitting = [cuts for cuts in CLUSTERS if cuts <= self.stages]
             return min(fitting, key=lambda cuts: ceil(self.count / (self.sm_count // cuts)) / cuts)
@@ -310,10 +343,15 @@ class Plan:
         )
 
     @property
+    def parts(self) -> int:
+        """Of each tile, those whose sums go to memory, where a second kernel adds them up; 1 without one."""
+        return {"parts": self.cuts, "pairs": self.cuts // 2}.get(self.way.cut, 1)
+
+    @property
     def clusters(self) -> int:
         """Blocks, or clusters of them, that are started."""
-        if self.way.cut == "cluster":
-            return self.count
+        if self.way.cut in ("cluster", "halves", "pairs"):
+            return self.count * self.parts
         most = {"none": self.count, "parts": self.count * self.cuts}
         if self.way.cut == "joint":
             most["joint"] = max(self.whole, (self.count - self.whole) * self.cuts)
@@ -371,14 +409,15 @@ class Plan:
             rest = ceil(self.stages / self.cuts) / self.stages if self.whole < self.count else 0.0
             return ideal / (ceil(self.whole / self.places) + rest)
         cuts = 1 if self.way.cut == "none" else self.cuts
-        at_once = self.places // cuts * cuts if self.way.cut == "cluster" else self.places
+        together = {"cluster": cuts, "halves": 2, "pairs": 2}.get(self.way.cut, 1)
+        at_once = self.places // together * together
         return ideal / (ceil(self.count * cuts / at_once) * ceil(self.stages / cuts) / self.stages)
 
 
 def plan(name: str, shape: tuple[int, ...], sm_count: int) -> Plan:
     """How a step deals the tiles of (m, n, k); of what has tiles."""
     m, n, k = shape
-    way = WAYS[name]
+    way = PAIRS if WAYS[name].cut == "halves" and m > HALF else WAYS[name]
     if way.few:
         m, n = (
             side - side % tile * (side > tile and side % tile <= FEW) for side, tile in ((m, TALL), (n, WIDE))
@@ -387,14 +426,14 @@ def plan(name: str, shape: tuple[int, ...], sm_count: int) -> Plan:
 
 
 def _entry(name: str) -> Callable[[Problem], str]:
-    way = WAYS[name]
-
     def entry(problem: Problem) -> str:
+        way = plan(name, problem.shape, MULTIPROCESSORS).way
         ring = f"{NAMESPACE}::{plan(name, problem.shape, MULTIPROCESSORS).ring[0]}"
         if plan(name, problem.shape, MULTIPROCESSORS).low:
             return f"{NAMESPACE}::split_few"
-        if way.cut == "parts":
-            return f"{NAMESPACE}::split<{ring}>"
+        by_ring = {"parts": "split", "halves": "halves", "pairs": "split_pairs"}
+        if way.cut in by_ring:
+            return f"{NAMESPACE}::{by_ring[way.cut]}<{ring}>"
         if way.cut == "cluster":
             return f"{NAMESPACE}::cluster_split<{ring}, {plan(name, problem.shape, MULTIPROCESSORS).cuts}>"
         engine = "true" if problem.shape[1] % 8 == 0 else "false"
@@ -408,9 +447,10 @@ def _entry(name: str) -> Callable[[Problem], str]:
 def _launch(name: str) -> Callable[[Problem, Gpu], Launch]:
     def launch(problem: Problem, gpu: Gpu) -> Launch:
         found = plan(name, problem.shape, gpu.sm_count)
-        blocks = found.cuts if found.way.cut == "cluster" else found.way.blocks
+        blocks = {"cluster": found.cuts, "halves": 2, "pairs": 2}.get(found.way.cut, found.way.blocks)
+        threads = HALVES_THREADS if found.way.cut == "halves" else WORK_THREADS
         return Launch(
-            found.clusters * blocks, FEW_ROWS_THREADS if found.low else WORK_THREADS, found.ring[1], blocks
+            found.clusters * blocks, FEW_ROWS_THREADS if found.low else threads, found.ring[1], blocks
         )
 
     return launch
@@ -494,6 +534,12 @@ STREAM_K = Kernel(
             "low",
             "`early`, and at most 16 rows of A come in boxes of 16: rows outside cost the copy engine as "
             "much as those that are there. The ring has twelve stages instead of six.",
+        ),
+        _step(
+            "halves",
+            "Tiles of 64 columns. Two neighbors have half of a tile's stages each and swap half of their "
+            "sums in shared memory: no second kernel, and a cluster of two has a place anywhere. More than "
+            "64 rows: tiles are those of `early`, and the swap leaves half as much for its second kernel.",
         ),
     ),
     inputs=lambda problem: (

@@ -68,11 +68,11 @@ def call_of(torch: Any, name: str, given: Operands, gpu: Gpu) -> products.Call:
     a, b, packing = _packed(torch, given)
     sizes, fields = step.launch(problem, gpu), (ctypes.c_int * len(plan.fields))(*plan.fields)
     maps = [mapped.boxes(a, topic.FEW_ROWS if plan.low else topic.HALF), mapped.boxes(b, topic.DEPTH)]
-    if plan.way.cut == "parts":
-        sums = torch.empty((plan.cuts, m, n), dtype=torch.float32, device=a.device)
+    if plan.way.cut in ("parts", "pairs"):
+        sums = torch.empty((plan.parts, m, n), dtype=torch.float32, device=a.device)
         arguments = [*maps, fields, mapped.pointer(sums), ctypes.c_int(plan.cuts)]
         threads = Launch(ceil(m * n / (4 * topic.ADD_THREADS)), topic.ADD_THREADS)
-        whole = (ctypes.c_int(m), ctypes.c_int(n), ctypes.c_int(n), ctypes.c_int(plan.cuts))
+        whole = (ctypes.c_int(m), ctypes.c_int(n), ctypes.c_int(n), ctypes.c_int(plan.parts))
         second = [mapped.pointer(sums), mapped.pointer(given.c), *whole]
         calls = [
             mapped.bind(topic.HEADER, entry(step, problem), sizes, arguments, (a, b, sums)),
@@ -98,6 +98,11 @@ def call_of(torch: Any, name: str, given: Operands, gpu: Gpu) -> products.Call:
             arguments += [fields, rest, mapped.pointer(order)]
             kept.append(order)
         calls = [mapped.bind(topic.HEADER, entry(step, problem), sizes, arguments, kept)]
+    elif plan.way.cut == "halves":
+        rows, deep, _ = plan.halves
+        arguments = [mapped.boxes(a, rows), mapped.boxes(b, deep * topic.DEPTH), mapped.pointer(given.c)]
+        arguments += [ctypes.c_int(side) for side in problem.shape]
+        calls = [mapped.bind(topic.HEADER, entry(step, problem), sizes, arguments, (a, b, given.c))]
     elif plan.way.cut == "cluster":
         arguments = [*maps, fields, mapped.pointer(given.c), ctypes.c_int(n)]
         calls = [mapped.bind(topic.HEADER, entry(step, problem), sizes, arguments, (a, b, given.c))]
