@@ -114,7 +114,7 @@ def _nsys_part(job: Job) -> Part:
 def _under_nsys(job: Job) -> Told:
     """Leaves a report; of the seconds those after the program's end are told: then nsys writes it."""
     assert job.program is not None
-    record = job.file(".json")
+    record, began = job.file(".json"), time.monotonic()
     result = nsys.profile(
         *(job.program, [option for option in job.options if not option.startswith(PERIOD)]),
         *(bench.command(job, ".json"), job.raw(nsys.SUFFIX)),
@@ -124,6 +124,7 @@ def _under_nsys(job: Job) -> Told:
         neutral=privacy.reduce,
     )
     after_s = time.time() - record.stat().st_mtime if record.is_file() else 0.0
+    after_s = min(max(after_s, 0.0), time.monotonic() - began)  # the clock of files may have been set
     bench.settle(job, ".json", result, f"{job.what} under nsys")
     apart = {"of which after the program": round(after_s, 3)}
     return Told(result.stdout + "\n" + result.stderr, apart=apart)

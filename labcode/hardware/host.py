@@ -41,9 +41,12 @@ def describe(root: Path = Path("/")) -> dict[str, str | int | float | None]:
     }
 
 
-def usable_cpus() -> int:
-    """How many CPUs this process may run on; all of them where the system does not say (macOS)."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def usable_cpus(root: Path = Path("/")) -> int:
+    """How many CPUs this process may use: those it may run on (all where the system does not say, as on
+    macOS), and of a container's share of their time at least one.
+    """
+    some = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(min(some, int(_quota(root) or some)), 1)
 
 
 def pace_s() -> float:

@@ -57,25 +57,37 @@ def run(tool: Sequence[str], program: Sequence[str], ends: Path, rank: int) -> i
 
     for name in _ASKING:
         signal.signal(getattr(signal, name), note)
-    began = time.time()
+    began = time.monotonic()
     ends.mkdir(parents=True, exist_ok=True)
     begun = ends / f"rank{rank}.began"
     process = subprocess.Popen([*tool, *marked(program, begun)] if tool else program)
-    seen: list[float] = []
+    seen: list[tuple[float, float]] = []
     if tool and hasattr(os, "pidfd_open"):
         threading.Thread(target=_watch, args=(program, seen), daemon=True).start()
     code = process.wait()
     code = code if code >= 0 else 128 - code
     part = ends / f"rank{rank}.part"
-    at = seen[0] if seen else time.time()
+    at, ended = seen[0] if seen else _now()
     unseen = bool(tool and code and not asked and not begun.exists())
-    end = {"rank": rank, "code": code, "asked": asked[:1], "at": at, "seconds": at - began, "unseen": unseen}
+    end = {
+        "rank": rank,
+        "code": code,
+        "asked": asked[:1],
+        "at": at,
+        "seconds": ended - began,
+        "unseen": unseen,
+    }
     part.write_text(json.dumps(end), encoding="utf-8")
     part.replace(ends / f"rank{rank}.json")
     return code
 
 
-def _watch(program: Sequence[str], seen: list[float]) -> None:
+def _now() -> tuple[float, float]:
+    """The moment on the clock that machines share, which may be set, and on this one's that is not."""
+    return time.time(), time.monotonic()
+
+
+def _watch(program: Sequence[str], seen: list[tuple[float, float]]) -> None:
     """Find the program among all processes, by its words and its rank, and note when it ends."""
     wanted = [word.encode() for word in program]
     ours = {f"{name}={os.environ.get(name, '')}".encode() for name in ("RANK", MARK) if name in os.environ}
@@ -89,7 +101,7 @@ def _watch(program: Sequence[str], seen: list[float]) -> None:
                     continue
                 if ours <= set((entry / "environ").read_bytes().split(b"\0")):
                     select.select([os.pidfd_open(int(entry.name))], [], [])
-                    seen.append(time.time())
+                    seen.append(_now())
                     return
         time.sleep(0.2)
 

@@ -97,6 +97,13 @@ def narrow(values: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
+def at_rows(values: NDArray[Any], rows: Ints) -> NDArray[Any]:
+    """``values[rows]``, of rows in ascending order; without a copy where they follow each other."""
+    if len(rows) and int(rows[-1]) - int(rows[0]) == len(rows) - 1 and bool((rows[1:] > rows[:-1]).all()):
+        return values[int(rows[0]) : int(rows[-1]) + 1]
+    return values[rows]
+
+
 def small(values: Ints) -> Ints:
     """The same numbers in half of the memory, where they fit."""
     fit = not len(values) or (int(values.max()) < 1 << 31 and int(values.min()) >= -1 << 31)

@@ -318,8 +318,12 @@ def _print(file: Path, asked: Asked, fmt: str, output: TextIO) -> list[str]:
                 if isinstance(found, LackingError):
                     told = f"skipped: {found.why}"
                     output.write(f"# {one_line(told)}\n" if fmt == "csv" else f"{CELLS[fmt](told)}\n")
-                else:
-                    _write(found, fmt, output, shelf)
+                    continue
+                below = ""
+                if shelf.brief and not asked.reports and fmt not in ("csv", "json"):
+                    found, below = shelf.brief(source, name, found)  # type: ignore[arg-type]
+                _write(found, fmt, output, shelf)
+                output.write(f"\n{below}\n" if below and fmt == "md" else f"{below}\n" if below else "")
         return [*(f"note: {line}" for line in shelf.notes(source)), *dict.fromkeys(said)]
 
 

@@ -150,7 +150,9 @@ def test_without_anything_the_doctor_says_what_is_missing_and_what_still_works(b
 def test_the_doctor_works_where_the_system_tells_less(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("os.sched_getaffinity", raising=False)  # macOS has none
     monkeypatch.setattr("os.cpu_count", lambda: 12)
-    assert probe.probe()["system"]["cpu_count"] == 12
+    for quota, count in ((None, 12), (2.5, 2), (0.5, 1), (64.0, 12)):  # of a container
+        monkeypatch.setattr("labcode.hardware.host._quota", lambda _, quota=quota: quota)
+        assert probe.probe()["system"]["cpu_count"] == count
 
 
 def test_gpus_are_described_from_nvml_and_the_driver(two_gpus: Path) -> None:

@@ -36,7 +36,7 @@ HELD = (  # at full size within ten seconds and a gigabyte
     *("long_names:md", "long_names:diagnose", "devices:stats", "devices:shown", "devices:scrub"),
     *("names:stats", "names:shown", "names:diagnose", "names:report", "names:md", "names:timeline"),
     *("names:page", "names:compare", "nested:", "behind:", "history:", "kernels:", "spaces:", "lists:"),
-    "members:",
+    *("members:", "many_ranks:diagnose", "many_ranks:report", "many_ranks:timeline"),
 )
 SAMPLED = ("streams:diagnose", "long_names:md", "parts:md", "lists:verify")
 

@@ -11,7 +11,7 @@ from labcode.errors import InputError, LabError
 from labcode.reports import FORMATS, Kind
 from labcode.verbs.stats import Asked, list_reports, print_all, write_all
 from tests.support import exports as e
-from tests.support import histories, traces
+from tests.support import histories, ranks, traces
 
 
 @pytest.fixture
@@ -78,3 +78,26 @@ def test_what_one_of_several_reports_lacks_is_told(three: list[Path]) -> None:
 def test_launches_are_chosen_in_reports_of_ncu_alone(three: list[Path]) -> None:
     with pytest.raises(LabError, match=r"`labcode stats --launch` reads \.ncu-rep and not this"):
         print_all(three[:1], Asked(launch=1), "csv", io.StringIO())
+
+
+def test_of_many_ranks_people_are_shown_those_that_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = ranks.run(tmp_path / "late", late={"more_ns": 200_000})
+    monkeypatch.setattr("labcode.analysis.stats.ranks.SHOWN", 1)
+
+    def printed(*names: str, fmt: str = "table") -> list[str]:
+        text = io.StringIO()
+        print_all([late], Asked(names), fmt, text)
+        return [line for line in text.getvalue().splitlines() if line]
+
+    assert len(printed()) == 2 * (1 + 2 + 4)  # a title, a head, four ranks
+    monkeypatch.setattr("labcode.analysis.stats.ranks.MANY", 3)
+    for fmt in ("table", "md"):
+        told = printed(fmt=fmt)
+        assert len(told) == 2 * (1 + 2 + 1 + 1)
+        assert told[3].strip("| ").startswith("2 ") and "slow compute" in told[3]
+        assert told[4] == (
+            "… the 1 with the most delay_ns of 4 rows; all: --report rank_sum, or -f csv, -f json"
+        )
+    assert len(printed("rank_sum")) == 2 + 4 and len(printed(fmt="csv")) == 2 * (1 + 1 + 4)

@@ -21,7 +21,7 @@ from labcode.analysis.timeline import intervals, overlap
 from labcode.analysis.timeline.joins import named_like, spans
 from labcode.analysis.timeline.nvtx import NUMBER, labels
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, _dominant
-from labcode.reports.columns import Bools, Ints, Objects, by_code, unique
+from labcode.reports.columns import Bools, Ints, Objects, at_rows, by_code, small, unique
 from labcode.reports.common import MEASURED, STEP
 from labcode.reports.frames import codes_of, is_any, rows_of
 from labcode.reports.report import FunctionsReport, SystemReport
@@ -180,35 +180,37 @@ def _host_of(view: View, pid: int, window: tuple[int, int]) -> Host:
     api = view.api
     start, end = spans(api)
     inside = _calls_of(view, pid, window)
-    tid = api["tid"].to_numpy(np.int64)[inside]
+    tid = at_rows(api["tid"].to_numpy(np.int64), inside)
     launching = inside[named_like(api["name"], LAUNCHES)[inside]]
     tids = unique(api["tid"].to_numpy(np.int64)[launching])[0]
     if not len(tids):  # copies alone
         tids = unique(tid[named_like(api["name"], COPYING)[inside]])[0]
     rows = inside[_is_one_of(tid, tids)]
-    order = rows[np.lexsort((-end[rows], start[rows]))]
-    high = end[order]
+    order = rows[small(np.lexsort((-end[rows], at_rows(start, rows))))]
+    high = at_rows(end, order)
     reach = np.maximum.accumulate(high) if len(high) else high
     outer = np.append(True, high[1:] > reach[:-1])[: len(order)]
     order = order[outer]
-    spent = (end - start)[launching]
+    del rows, tid, high, reach, outer
+    spent = at_rows(end, launching) - at_rows(start, launching)
     launch_ns = float(np.median(spent)) if len(spent) else float(USUAL_LAUNCH_NS)
     patience = int(min(max(5 * launch_ns, 10_000), 50_000))
-    calls = launching[np.argsort(start[launching], kind="stable")]
-    between = start[calls][1:] - end[calls][:-1]
+    calls = launching[small(np.argsort(at_rows(start, launching), kind="stable"))]
+    between = at_rows(start, calls)[1:] - at_rows(end, calls)[:-1]
     usual = float(np.median(between)) if len(between) else 0.0
     pace = int(min(max(PACE * usual, patience), SLOWEST_PACE_NS))
     distinct, ours = unique(api["tid"].to_numpy(np.int64)[order])
     counts = np.bincount(ours, minlength=len(distinct))
     main = int(distinct[counts.argmax()]) if len(distinct) else -1
     main = pid if pid in tids else main
-    return Host(pid, tuple(tids.tolist()), start[order], end[order], order, patience, pace, launch_ns, main)
+    start, end = at_rows(start, order), at_rows(end, order)
+    return Host(pid, tuple(tids.tolist()), start, end, small(order), patience, pace, launch_ns, main)
 
 
 def _calls_of(view: View, pid: int, window: tuple[int, int]) -> Ints:
     """The places of the calls of a process that overlap a window."""
-    mine = np.flatnonzero(view.api["pid"].to_numpy(np.int64) == pid)
-    start, end = (times[mine] for times in spans(view.api))
+    mine = small(np.flatnonzero(view.api["pid"].to_numpy(np.int64) == pid))
+    start, end = (at_rows(times, mine) for times in spans(view.api))
     return mine[(start < window[1]) & (end > window[0])]
 
 
@@ -237,8 +239,8 @@ def main_process(view: View, device: int, window: tuple[int, int]) -> int:
 
 def rows_on(view: View, device: int, window: tuple[int, int]) -> Ints:
     """The places of the operations of a GPU that overlap a window."""
-    mine = np.flatnonzero(view.ops["device"].to_numpy(np.int64) == device)
-    start, end = (times[mine] for times in spans(view.ops))
+    mine = small(np.flatnonzero(view.ops["device"].to_numpy(np.int64) == device))
+    start, end = (at_rows(times, mine) for times in spans(view.ops))
     return mine[(start < window[1]) & (end > window[0])]
 
 
@@ -403,8 +405,8 @@ class _Idle:
         left: Spans = intervals.union(start, end)
         api = self.view.api
         mine = _calls_of(self.view, self.host.pid, self.window)
-        mine = mine[_is_one_of(api["tid"].to_numpy(np.int64)[mine], self.host.tids)]
-        begun, ended = (times[mine] for times in spans(api))
+        mine = mine[_is_one_of(at_rows(api["tid"].to_numpy(np.int64), mine), self.host.tids)]
+        begun, ended = (at_rows(times, mine) for times in spans(api))
 
         def named(pattern: str) -> Bools:
             return np.asarray(named_like(api["name"], pattern)[mine], np.bool_)

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.analysis.ranks.lane import Lane
+from labcode.analysis.ranks.lane import Lane, below
 from labcode.reports import METERED
 from labcode.reports.columns import Floats, Ints
 
@@ -122,11 +122,11 @@ def match(lanes: Sequence[Lane]) -> tuple[list[Meetings], list[str]]:
 
     Times are still those of each lane. Lanes with another number of a name than most are left out of it.
     """
-    tables = [lane.meetings.assign(lane=place) for place, lane in enumerate(lanes) if len(lane.meetings)]
+    there = [place for place, lane in enumerate(lanes) if len(lane.meetings["name"])]
     notes: list[str] = []
-    if len(tables) < 2:
+    if len(there) < 2:
         return [], notes
-    whole = pd.concat(tables, ignore_index=True)
+    whole = below([lanes[place].meetings for place in there], lane=there)
     counts = whole.groupby(["group", "name", "lane"]).size()
     parts: dict[tuple[str, tuple[int, ...]], list[pd.DataFrame]] = {}
     odd: set[int] = set()

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 
+from labcode.analysis.ranks.lane import below
 from labcode.analysis.ranks.run import Run
 from labcode.reports.columns import Floats
 
@@ -22,28 +23,28 @@ def over_time(run: Run, bins: int = BINS) -> pd.DataFrame:
     runs), compute, communication, exposed (communication alone), idle; of power logs power_w. Bins in which a
     rank was not recorded are nan; one that is recorded in part counts by that part.
     """
+    return run.once(f"over time, {bins}", lambda: _over_time(run, bins))
+
+
+def _over_time(run: Run, bins: int) -> pd.DataFrame:
     grid = edges(run, bins)
-    parts = []
+    parts: list[dict[str, Floats]] = []
     for place, lane in enumerate(run.lanes):
         own = (grid - run.clocks.offset_ns[place]) / run.clocks.rate[place]
         there = np.clip(np.minimum(own[1:], lane.end_ns) - np.maximum(own[:-1], lane.begin_ns), 0, None)
         there[there < 1e-6 * np.diff(own)] = np.nan
-        columns: dict[str, object] = {"rank": lane.rank, "start_ns": grid[:-1], "end_ns": grid[1:]}
         if run.metered:
             joules = lane.curves["energy"].within(np.clip(own, lane.begin_ns, lane.end_ns))
-            columns["power_w"] = joules / (there / 1e9)
-        else:
-            found = {name: curve.within(own) / there for name, curve in lane.curves.items()}
-            columns |= {
-                "gpu_time": found["busy"],
-                "compute": found["compute"],
-                "communication": found["comm"],
-            }
-            columns |= {"exposed": found["exposed"], "idle": 1 - found["busy"]}
-        parts.append(pd.DataFrame(columns))
-    table = pd.concat(parts, ignore_index=True)
-    whole = dict.fromkeys(("rank", "start_ns", "end_ns"), "int64")
-    return table.round({"start_ns": 0, "end_ns": 0}).astype(whole)
+            parts.append({"power_w": joules / (there / 1e9)})
+            continue
+        found = {name: curve.within(own) / there for name, curve in lane.curves.items()}
+        shares = found["busy"], found["compute"], found["comm"], found["exposed"], 1 - found["busy"]
+        parts.append(dict(zip(SHARES, shares, strict=True)))
+    table = below(parts, rank=run.ranks.tolist())
+    ends = np.rint(grid).astype(np.int64)
+    for place, moments in ((1, ends[:-1]), (2, ends[1:])):
+        table.insert(place, ("start_ns", "end_ns")[place - 1], np.tile(moments, len(parts)))
+    return table
 
 
 def balance(run: Run, bins: int = BINS) -> pd.DataFrame:

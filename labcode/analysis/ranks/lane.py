@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,8 +29,9 @@ from labcode.reports.naming import rank_in_name
 from labcode.reports.power.log import PowerLog, open_log
 from labcode.reports.report import TimelineReport
 
-Piece = tuple[Callable[..., pd.DataFrame], *tuple[str, ...]]  # makes a table of an open report and words
-Made = list[tuple[pd.DataFrame | None, str | None]]  # of pieces: the table, or why there is none
+Columns = dict[str, NDArray[Any]]  # a small table: a DataFrame takes longer to make and to send than to fill
+Piece = tuple[Callable[..., Columns], *tuple[str, ...]]  # makes a table of an open report and words
+Made = list[tuple[Columns | None, str | None]]  # of pieces: the table, or why there is none
 NO_GPU = "no GPU operations"
 POINTS = 512  # of a curve: exact where fewer intervals make it
 MOSTLY = 0.5  # of a report is the steady state, or it is looked at alone
@@ -83,8 +85,8 @@ class Lane:
     comm_ns: int
     hidden_ns: int
     curves: dict[str, Curve]
-    meetings: pd.DataFrame
-    kernels: pd.DataFrame
+    meetings: Columns
+    kernels: Columns
     power: dict[str, float]
     warnings: tuple[str, ...]
 
@@ -106,13 +108,21 @@ def reduced(path: Path, whole: bool, pieces: Sequence[Piece]) -> tuple[list[Lane
         return lanes, [guarded(partial(_made, report, piece), path) for piece in pieces]
 
 
-def piece_of(path: Path, piece: Piece) -> pd.DataFrame:
+def piece_of(path: Path, piece: Piece) -> Columns:
     """What one piece makes of a report."""
     with reports.open_timeline(path, "stats") as report:
         return _made(report, piece, path)
 
 
-def _made(report: TimelineReport, piece: Piece, _: Path) -> pd.DataFrame:
+def below(tables: Sequence[Columns], **of_each: Sequence[int]) -> pd.DataFrame:
+    """At least one small table, below each other; before their columns those with a number for each table."""
+    lengths = [len(next(iter(table.values()))) for table in tables]
+    columns = {name: np.repeat(np.array(numbers, np.int64), lengths) for name, numbers in of_each.items()}
+    columns |= {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+    return frame(**columns)
+
+
+def _made(report: TimelineReport, piece: Piece, _: Path) -> Columns:
     return piece[0](report, *piece[1:])
 
 
@@ -210,18 +220,18 @@ def _steady(report: TimelineReport) -> tuple[tuple[int, int], bool]:
     return judged.window if apart else whole, apart
 
 
-def _meetings(group: Objects, name: Objects, start: Ints, end: Ints) -> pd.DataFrame:
+def _meetings(group: Objects, name: Objects, start: Ints, end: Ints) -> Columns:
     order = np.argsort(start, kind="stable")
-    return frame(group=group[order], name=name[order], start_ns=start[order], end_ns=end[order])
+    return {"group": group[order], "name": name[order], "start_ns": start[order], "end_ns": end[order]}
 
 
-def _by_name(name: Objects, lasted: Ints) -> pd.DataFrame:
+def _by_name(name: Objects, lasted: Ints) -> Columns:
     codes, names = codes_of(name)
     total = np.zeros(len(names), np.int64)
     np.add.at(total, codes, lasted)
     most = sorted(range(len(names)), key=lambda place: (-int(total[place]), names[place]))[:KERNELS]
     count = np.bincount(codes, minlength=len(names))
-    return frame(name=np.asarray(names, object)[most], count=count[most], total_ns=total[most])
+    return {"name": np.asarray(names, object)[most], "count": count[most], "total_ns": total[most]}
 
 
 def _length(spans: tuple[Ints, Ints]) -> int:
@@ -249,7 +259,7 @@ def _metered(log: PowerLog) -> list[Lane]:
         raise InputError(f"{log.path}: no samples; record for longer with `labcode energy`")
     begin, end = log.window()
     origin = int(log.clock["utc_ns"].iloc[0] - log.clock["t_ns"].iloc[0]) if len(log.clock) else None
-    none = pd.DataFrame({"name": pd.Series(dtype="str"), "count": [], "total_ns": []})
+    none = _by_name(np.empty(0, object), np.empty(0, np.int64))
     lanes = []
     for row in power_sum(log).to_dict("records"):
         samples = log.of(int(row["device"]))

@@ -1,21 +1,23 @@
 """What each report of a run says about ranges in; one table of all ranks out: their pace, and NCCL's own."""
 
-from typing import Any
+import re
 
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.ranks.lane import Piece
-from labcode.analysis.ranks.merge import with_ranks
+from labcode.analysis.ranks.lane import Columns, Piece
+from labcode.analysis.ranks.merge import of_ranks
 from labcode.analysis.ranks.run import Run
-from labcode.analysis.timeline.joins import named_like, spans
-from labcode.analysis.timeline.nvtx import cpu_ranges, labels, project
+from labcode.analysis.timeline.joins import named_like
+from labcode.analysis.timeline.nvtx import covered, in_order, labels
 from labcode.reports.columns import Ints
-from labcode.reports.frames import codes_of, is_any, rows_of
+from labcode.reports.frames import codes_of, is_any
 from labcode.reports.report import TimelineReport
 
 STEP = r"(?i)^(?:profiler)?step\b|^profilerstep#"
-_STATS = ["count", "mean_ns", "std_ns", "min_ns", "q1_ns", "median_ns", "q3_ns", "max_ns", "sum_ns"]
+_STATS = dict.fromkeys(
+    ("count", "mean_ns", "std_ns", "min_ns", "q1_ns", "median_ns", "q3_ns", "max_ns", "sum_ns"), np.float64
+) | dict.fromkeys(("count", "min_ns", "max_ns", "sum_ns"), np.int64)
 
 
 def pace(run: Run, name: str = "") -> pd.DataFrame:
@@ -23,7 +25,7 @@ def pace(run: Run, name: str = "") -> pd.DataFrame:
     start_ns and late_ns (after the first rank; on the common clock), duration_ns, delta_ns (from the end of
     the one before), duration_accum_ns, delta_accum_ns (their running sums).
     """
-    table = with_ranks(run, steps(name))
+    table = of_ranks(run, steps(name))
     place = {int(rank): number for number, rank in enumerate(run.ranks)}
     lanes = table["rank"].map(place).to_numpy(np.int64) if len(table) else np.empty(0, np.int64)
     start = table.pop("start_ns").to_numpy(np.float64)
@@ -41,12 +43,12 @@ def nccl_sum(run: Run) -> pd.DataFrame:
     """NCCL's own ranges on the CPU, by rank: rank, name, count, mean_ns, std_ns, min_ns, q1_ns, median_ns,
     q3_ns, max_ns, sum_ns.
     """
-    return with_ranks(run, NCCL)
+    return run.once("nccl_sum", lambda: of_ranks(run, NCCL))
 
 
 def nccl_gpu_proj_sum(run: Run) -> pd.DataFrame:
     """NCCL's own ranges where their work ran on the GPU, by rank: the columns of `nccl_sum`."""
-    return with_ranks(run, NCCL_ON_GPU)
+    return run.once("nccl_gpu_proj_sum", lambda: of_ranks(run, NCCL_ON_GPU))
 
 
 def over_all(table: pd.DataFrame) -> pd.DataFrame:
@@ -76,74 +78,73 @@ def steps(name: str = "") -> Piece:
     return _instances, name
 
 
-def _instances(report: TimelineReport, name: str) -> pd.DataFrame:
+def _instances(report: TimelineReport, name: str) -> Columns:
     """The ranges of one report that go by a name, by process and time."""
     ranges = report.nvtx()
     if name:
         wanted = is_any(ranges["name"], name) | is_any(labels(ranges), name)
     else:
         wanted = named_like(ranges["name"], STEP)
-    found = cpu_ranges(rows_of(ranges, wanted), nested=False)
-    device = _devices(report.gpu_ops())
-    parts = []
-    for pid, mine in found.sort_values("start_ns", kind="stable").groupby("pid", sort=True):
-        if pid not in device:
-            continue
-        start, end = spans(mine)
-        delta = start - np.concatenate([start[:1], end[:-1]])
-        parts.append(
-            pd.DataFrame(
-                {
-                    "device": device[pid],
-                    "instance": np.arange(len(mine)),
-                    "name": mine["name"].str.replace(r"\d+$", "#", regex=True).to_numpy(object),
-                    "start_ns": start,
-                    "duration_ns": end - start,
-                    "delta_ns": delta,
-                    "duration_accum_ns": np.cumsum(end - start),
-                    "delta_accum_ns": np.cumsum(delta),
-                }
-            )
-        )
-    return pd.concat(parts, ignore_index=True) if parts else _none()
+    rows, start, end = in_order(ranges, wanted)
+    pid = ranges["pid"].to_numpy(np.int64)[rows]
+    kept, device = _devices(report.gpu_ops(), pid)
+    kept = kept[np.argsort(pid[kept], kind="stable")]
+    rows, start, end, device, pid = rows[kept], start[kept], end[kept], device[kept], pid[kept]
+    codes, names = codes_of(ranges["name"].to_numpy(object)[rows])
+    heads = np.flatnonzero(np.append(True, pid[1:] != pid[:-1])[: len(pid)])
+    first = np.repeat(heads, np.diff(np.append(heads, len(pid))))  # of each process
+    delta = start - np.append(start[:1], end[:-1])
+    delta[heads] = 0
+    lasted = end - start
+    return {
+        "device": device,
+        "instance": np.arange(len(rows)) - first,
+        "name": np.array([re.sub(r"\d+$", "#", text) for text in names], object)[codes],
+        "start_ns": start,
+        "duration_ns": lasted,
+        "delta_ns": delta,
+        "duration_accum_ns": _accumulated(lasted, first),
+        "delta_accum_ns": _accumulated(delta, first),
+    }
 
 
-def _none() -> pd.DataFrame:
-    columns = (
-        "device",
-        "instance",
-        "start_ns",
-        "duration_ns",
-        "delta_ns",
-        "duration_accum_ns",
-        "delta_accum_ns",
-    )
-    return pd.DataFrame({**{name: np.empty(0, np.int64) for name in columns}, "name": pd.Series(dtype="str")})
+def _accumulated(values: Ints, first: Ints) -> Ints:
+    """Running sums, each from its own ``first`` row on."""
+    sums = np.append(0, np.cumsum(values))
+    return np.asarray(sums[1:] - sums[first], np.int64)
 
 
-def _described(report: TimelineReport, where: str) -> pd.DataFrame:
+def _described(report: TimelineReport, where: str) -> Columns:
     """NCCL's ranges of one report by GPU and name."""
     ranges, ops = report.nvtx(), report.gpu_ops()
-    ranges = rows_of(ranges, is_any(ranges["domain"], "NCCL") | named_like(ranges["name"], "^nccl:"))
+    rows, start, end = in_order(
+        ranges, is_any(ranges["domain"], "NCCL") | named_like(ranges["name"], "^nccl:")
+    )
+    pid = ranges["pid"].to_numpy(np.int64)[rows]
     if where == "GPU":
-        found = project(ranges, report.api(), ops, nested=False)
-        lasted = (found["gpu_end_ns"] - found["gpu_start_ns"]).to_numpy(np.int64)
+        tid = ranges["tid"].to_numpy(np.int64)[rows]
+        ended = ranges["end_tid"]
+        own = np.flatnonzero(
+            ended.isna().to_numpy()[rows] | (ended.to_numpy(np.int64, na_value=0)[rows] == tid)
+        )
+        some, found = covered(start[own], end[own], pid[own], tid[own], report.api(), ops)
+        rows, pid = rows[own[some]], pid[own[some]]
+        lasted = found["gpu_end_ns"] - found["gpu_start_ns"]
     else:
-        found = cpu_ranges(ranges, nested=False)
-        lasted = found["duration_ns"].to_numpy(np.int64)
-    device = _devices(ops)
-    pids = found["pid"].to_numpy(np.int64)
-    kept = np.isin(pids, list(device)) & (lasted > 0)
-    gpus, gpu = np.unique([device[pid] for pid in pids[kept].tolist()], return_inverse=True)
-    codes, texts = codes_of(found["name"].to_numpy(object)[kept])
+        lasted = end - start
+    kept, device = _devices(ops, pid)
+    kept = kept[lasted[kept] > 0]
+    gpus, gpu = np.unique(device[kept], return_inverse=True)
+    codes, texts = codes_of(ranges["name"].to_numpy(object)[rows[kept]])
     names = np.array(sorted(texts), object)
     numbers = gpu * len(names) + np.searchsorted(names, texts)[codes]
     order = np.argsort(numbers, kind="stable")
     keys, first = np.unique(numbers[order], return_index=True)
-    rows = [_summed(part) for part in np.split(lasted[kept][order], first[1:])] if len(keys) else []
-    values = dict(zip(_STATS, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(_STATS, ())
-    own = np.divmod(keys, max(len(names), 1))
-    return pd.DataFrame({"device": gpus[own[0]], "name": pd.Series(names[own[1]], dtype="str"), **values})
+    parts = np.split(lasted[kept][order], first[1:]) if len(keys) else []
+    summed = list(zip(*map(_summed, parts), strict=True)) or [()] * len(_STATS)
+    values = {name: np.array(some, dtype) for (name, dtype), some in zip(_STATS.items(), summed, strict=True)}
+    own_gpu, own_name = np.divmod(keys, max(len(names), 1))
+    return {"device": gpus[own_gpu], "name": names[own_name], **values}
 
 
 def _summed(lasted: Ints) -> tuple[float, ...]:
@@ -166,10 +167,16 @@ def _quantile(ordered: Ints, share: float) -> float:
     return value if low == place else value + (float(ordered[low + 1]) - value) * (place - low)
 
 
-def _devices(ops: pd.DataFrame) -> dict[Any, int]:
-    """The GPU of each process: that of its first operation."""
+def _devices(ops: pd.DataFrame, pid: Ints) -> tuple[Ints, Ints]:
+    """The rows whose process used a GPU, and for all rows the GPU of their process: that of its first
+    operation; 0 where there is none.
+    """
     pids, first = np.unique(ops["pid"].to_numpy(np.int64), return_index=True)
-    return dict(zip(pids.tolist(), ops["device"].to_numpy(np.int64)[first].tolist(), strict=True))
+    if not len(pids):
+        return np.empty(0, np.int64), np.zeros(len(pid), np.int64)
+    place = np.minimum(np.searchsorted(pids, pid), len(pids) - 1)
+    there = pids[place] == pid
+    return np.flatnonzero(there), np.where(there, ops["device"].to_numpy(np.int64)[first][place], 0)
 
 
 NCCL: Piece = (_described, "CPU")

@@ -11,15 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from labcode import reports
 from labcode.analysis.ranks import alignment
-from labcode.analysis.ranks.lane import NO_GPU, Lane, Made, Piece, piece_of, reduced
+from labcode.analysis.ranks.lane import NO_GPU, Columns, Lane, Made, Piece, piece_of, reduced
 from labcode.analysis.ranks.spread import HERE, Lost, Spreader
 from labcode.errors import InputError, LabError
 from labcode.inputs import Closing, name_of
@@ -87,6 +86,17 @@ class Run(Closing):
         return done
 
     @cached_property
+    def _made(self) -> dict[str, Any]:
+        return {}
+
+    def once(self, what: str, make: Callable[[], T]) -> T:
+        """What ``make`` gives, which is called the first time alone; nobody changes it."""
+        if what not in self._made:
+            self._made[what] = make()
+        found: T = self._made[what]
+        return found
+
+    @cached_property
     def _planned(self) -> dict[Piece, None]:
         return {}
 
@@ -95,7 +105,7 @@ class Run(Closing):
         if "_read" not in self.__dict__:
             self._planned.update(dict.fromkeys(pieces))
 
-    def tables(self, piece: Piece) -> list[tuple[str, pd.DataFrame]]:
+    def tables(self, piece: Piece) -> list[tuple[str, Columns]]:
         """The name of each report and its table; `InputError` where none of them gives one."""
         if piece not in self._planned:
             return self.each(partial(_named, piece=piece))
@@ -203,7 +213,7 @@ class Run(Closing):
         for line, count in odd.most_common(_TOLD):
             first = next(lane.file for lane in self.lanes if line in lane.warnings)
             said.append(f"{self.path}: {first}{f' and {count - 1} more' if count > 1 else ''}: {line}")
-        return (*([self.spreader.note] if self.spreader.note else []), *said)
+        return tuple(said)
 
     def window(self) -> tuple[int, int]:
         """From the first to the last event of all ranks, on the common clock."""
@@ -217,7 +227,7 @@ class Run(Closing):
         return max(end - begin, 1)
 
 
-def _named(path: Path, piece: Piece) -> tuple[str, pd.DataFrame]:
+def _named(path: Path, piece: Piece) -> tuple[str, Columns]:
     return name_of(path), piece_of(path, piece)
 
 

@@ -3,24 +3,32 @@
     with Spreader(scheduler=None, files=100) as spreader:
         done, lost = spreader.map(lanes_of, files)
 
-Work is spread by Dask (`distributed`), as the recipes of Nsight Systems do: a file is a task, of many files
-a few are, a worker has one task at a time, and what a worker hands back is small. Where there are few files,
-or no Dask, they are read in this process, one after another.
+Few files are read in this process, one after another; more by processes of this machine, or where asked by
+a cluster's workers (Dask's `distributed`, as the recipes of Nsight Systems have them). A file is a task, of
+many files a few are, a worker has one task at a time, and what a worker hands back is small.
 """
 
 import contextlib
 import importlib
 import logging
+import multiprocessing
+import os
 import pickle
+import signal
+import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeVar
 
 from labcode.errors import LabError, describe_os_error
+from labcode.hardware.host import usable_cpus
 from labcode.inputs import Closing
-from labcode.outputs import private_folder
 
 T = TypeVar("T")
 
@@ -39,6 +47,7 @@ JOB_QUEUES = {
 _GONE = ("CancelledError", "FutureCancelledError", "CommClosedError")  # a scheduler's errors when it ends
 _ANSWER_S = 10  # in which a scheduler has to answer
 _EXTRA = "python -m pip install distributed"
+_DIED = (None, "the worker that read it died, twice (out of memory?)")
 
 
 @dataclass(frozen=True)
@@ -60,15 +69,15 @@ class Spreader(Closing):
     """
 
     def __init__(self, scheduler: str | None = None, *, files: int) -> None:
-        self.note = ""
         self._closing = contextlib.ExitStack()
         self._client: Any = None
+        self._workers: Workers | None = None
         self._lost: type[BaseException] = LabError
         try:
             if scheduler not in (None, HERE):
                 self._client = self._connect(str(scheduler))
             elif files > FEW and scheduler != HERE:
-                self._client = self._local(files)
+                self._workers = self._closing.enter_context(Workers(min(files, usable_cpus())))
         except BaseException:
             self.close()
             raise
@@ -81,24 +90,25 @@ class Spreader(Closing):
         """What ``function`` gives for each file, in their order, and the files that gave nothing.
 
         A file that cannot be read, or whose worker dies with it alone in hand, is lost by its name; the
-        others are not. Raises `LabError` when the scheduler goes away.
+        others are not. Raises `LabError` when the scheduler goes away, and where no worker can be started.
         """
         work = partial(guarded, function)
-        if self._client is None:
+        if self._workers is not None:
+            found = self._workers.map(work, files)
+        elif self._client is None:
             found = dict(zip(files, map(work, files), strict=True))
         else:
             found = self._spread(work, [path.resolve() for path in files])
             found = {path: found[path.resolve()] for path in files}
-        done: list[Any] = [one[0] for one in found.values() if one[1] is None]
-        return done, [Lost(path, one[1]) for path, one in found.items() if one[1] is not None]
+        done: list[Any] = [found[path][0] for path in files if found[path][1] is None]
+        return done, [Lost(path, found[path][1]) for path in files if found[path][1] is not None]
 
     def _spread(self, work: Callable[[Path], Any], files: Sequence[Path]) -> dict[Path, Any]:
         from distributed import as_completed
 
         found: dict[Path, Any] = {}
         again: list[Path] = []
-        size = min(TOGETHER, 1 + len(files) // TASKS)
-        parts = [files[at : at + size] for at in range(0, len(files), size)]
+        parts = _parts(files)
         try:
             made = self._client.map(partial(_packed, work), parts, pure=False, retries=0)
             futures = dict(zip(made, parts, strict=True))
@@ -115,7 +125,7 @@ class Spreader(Closing):
                 try:
                     found[path] = future.result()
                 except self._lost:
-                    found[path] = (None, "the worker that read it died, twice (out of memory?)")
+                    found[path] = _DIED
         except (LabError, KeyboardInterrupt):
             raise
         except Exception as error:
@@ -126,38 +136,6 @@ class Spreader(Closing):
                 "or leave out --scheduler"
             ) from None
         return found
-
-    def _local(self, files: int) -> Any:
-        try:
-            distributed, dask = importlib.import_module("distributed"), importlib.import_module("dask")
-        except ImportError:
-            self.note = (
-                f"Dask is not installed, so the reports are read one after another ({_EXTRA} spreads them)"
-            )
-            return None
-        self._lost = distributed.scheduler.KilledWorker
-        folder = self._closing.enter_context(private_folder())  # Dask leaves one of its own behind
-        settings = {"distributed.scheduler.allowed-failures": 0, "temporary-directory": str(folder)}
-        settings["distributed.worker.profile.enabled"] = False  # which looks at the stack every 10 ms
-        settings["distributed.diagnostics.nvml"] = False  # of GPU -1 in CUDA_VISIBLE_DEVICES it fails
-        self._closing.enter_context(dask.config.set(settings))
-        try:
-            cluster = distributed.LocalCluster(
-                n_workers=min(files, dask.system.CPU_COUNT),  # those it may use, not all there are
-                threads_per_worker=1,
-                processes=True,
-                dashboard_address=":0",
-                scheduler_kwargs={"dashboard": False},  # nobody looks; to import it takes seconds
-                silence_logs=logging.CRITICAL,
-            )
-        except RuntimeError as error:
-            raise LabError(
-                f"no workers could be started ({error}); in a program of your own, put what reads the "
-                "reports under "
-                'if __name__ == "__main__":'
-            ) from None
-        self._closing.callback(cluster.close)
-        return self._closing.enter_context(distributed.Client(cluster))
 
     def _connect(self, scheduler: str) -> Any:
         try:
@@ -199,6 +177,90 @@ class Spreader(Closing):
         return self._closing.enter_context(distributed.Client(made))
 
 
+class Workers(Closing):
+    """So many processes of this machine, started anew after one of them died; they end when this one does.
+
+    Raises `LabError` where none can be started, be it at the first use.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._pool, self._alive = self._started()
+
+    def close(self) -> None:
+        """Let them go, whatever they have in hand."""
+        self._alive.close()
+        self._pool.shutdown(cancel_futures=True)
+
+    def map(self, work: Callable[[Path], Any], files: Sequence[Path]) -> dict[Path, Any]:
+        """What ``work`` gives for each file; `_DIED` for one that no process survives."""
+        found: dict[Path, Any] = {}
+        parts, flying = deque(_parts(files)), dict[Future[bytes], Sequence[Path]]()
+        while parts or flying:
+            try:
+                while parts and len(flying) < 2 * self._count:  # few, of which one is to blame for a death
+                    flying[self._submit(_packed, work, parts[0])] = parts[0]
+                    parts.popleft()
+                for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                    found |= zip(flying[future], pickle.loads(future.result()), strict=True)
+                    del flying[future]
+            except BrokenProcessPool:
+                self._again()
+                for path in (path for part in flying.values() for path in part):  # alone
+                    try:
+                        found[path] = self._submit(work, path).result()
+                    except BrokenProcessPool:
+                        found[path] = _DIED
+                        self._again()
+                flying.clear()
+        return found
+
+    def _submit(self, function: Callable[..., T], *given: object) -> Future[T]:
+        """Hand in a task; a process that starts for it is not reached by Ctrl-C, which is for this one."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return self._pool.submit(function, *given)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _again(self) -> None:
+        self.close()
+        self._pool, self._alive = self._started()
+        try:
+            self._submit(os.getpid).result()
+        except BrokenProcessPool:
+            raise LabError(
+                "no workers could be started; in a program of your own, put what reads the reports under "
+                'if __name__ == "__main__":'
+            ) from None
+
+    def _started(self) -> tuple[ProcessPoolExecutor, Connection]:
+        """Processes that begin anew, for one that has threads, or a GPU, is not to be copied."""
+        spawn = multiprocessing.get_context("spawn")
+        ends, alive = spawn.Pipe(duplex=False)
+        try:
+            return ProcessPoolExecutor(self._count, spawn, _until, (ends,)), alive
+        except (OSError, NotImplementedError) as error:
+            raise LabError(f"no workers could be started ({error}); --scheduler here needs none") from None
+
+
+def _until(ends: Connection) -> None:
+    """Have this process end with the one that started it, be it killed."""
+
+    def end() -> None:
+        with contextlib.suppress(OSError):
+            ends.poll(None)
+        os._exit(0)
+
+    threading.Thread(target=end, daemon=True).start()
+
+
+def _parts(files: Sequence[Path]) -> list[Sequence[Path]]:
+    """The files of each task."""
+    size = min(TOGETHER, 1 + len(files) // TASKS)
+    return [files[at : at + size] for at in range(0, len(files), size)]
+
+
 def guarded(function: Callable[[Path], T], path: Path) -> tuple[T | None, str | None]:
     """What a function gives for a file, or why it cannot: a damaged file does not end the others."""
     try:
@@ -214,7 +276,7 @@ def guarded(function: Callable[[Path], T], path: Path) -> tuple[T | None, str | 
 
 
 def _packed(work: Callable[[Path], Any], files: Sequence[Path]) -> bytes:
-    """What a function gives for each of a few files: one piece to Dask, which sends every array by itself."""
+    """What a function gives for each of a few files, in one piece: Dask would send every array by itself."""
     return pickle.dumps([work(path) for path in files], pickle.HIGHEST_PROTOCOL)
 
 

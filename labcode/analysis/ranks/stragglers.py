@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.ranks.alignment import Meetings
+from labcode.analysis.ranks.lane import below
 from labcode.analysis.ranks.run import Run
 from labcode.reports.columns import Floats
 
@@ -57,7 +58,7 @@ def by_rank(run: Run) -> pd.DataFrame:
     )
     table["exposed_ns"] = table["comm_ns"] - table["hidden_ns"]
     table["idle_ns"] = (run.width - table["busy_ns"]).clip(lower=0)
-    table["collectives"] = [len(lane.meetings) for lane in lanes]
+    table["collectives"] = [len(lane.meetings["name"]) for lane in lanes]
     sums = np.zeros((len(table), 5))
     for one in run.clocks.meetings:
         start, end = one.start, one.end
@@ -120,8 +121,7 @@ def against_median(run: Run, rank: int) -> pd.DataFrame:
     """The kernels of one rank beside those of the others: name, count, median_count, mean_ns, median_mean_ns,
     ratio, extra_ns (what the rank spends beyond the median rank). The most extra time first.
     """
-    parts = [lane.kernels.assign(rank=lane.rank) for lane in run.lanes]
-    every = pd.concat(parts, ignore_index=True)
+    every = below([lane.kernels for lane in run.lanes], rank=run.ranks.tolist())
     every["mean_ns"] = every["total_ns"] / every["count"]
     mine = every[every["rank"] == rank].set_index("name")
     others = every[every["rank"] != rank].groupby("name")[["count", "mean_ns", "total_ns"]].median()

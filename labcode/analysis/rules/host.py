@@ -350,6 +350,9 @@ def found_nan_checks(tables: Tables) -> tuple[Bools, int, float]:
     """
     ledger, ops = tables.ledger, tables.view.ops
     found = np.zeros(len(ops), np.bool_)
+    asks = named_like(ops["name"], IS_NAN)
+    if not asks.any():
+        return found, 0, 0.0
     start, end = spans(ops)
     mine = (ops["device"].to_numpy(np.int64) == ledger.device) & (start >= ledger.window[0])
     rows = np.flatnonzero(mine & (end <= ledger.window[1]))
@@ -360,10 +363,10 @@ def found_nan_checks(tables: Tables) -> tuple[Bools, int, float]:
     kept = rows[places]
     if len(kept) < 3:
         return found, 0, 0.0
-    names = ops["name"].iloc[kept]
     reads = tables.view.owner[kept] == CODE["copy-out"]
     reads &= (ops["bytes"].iloc[kept].fillna(0) <= 8).to_numpy()
-    first = np.flatnonzero(named_like(names, IS_NAN)[:-2] & named_like(names, ANY)[1:-1] & reads[2:])
+    any_of = named_like(ops["name"], ANY)[kept]
+    first = np.flatnonzero(asks[kept][:-2] & any_of[1:-1] & reads[2:])
     first = first[stream[kept[first]] == stream[kept[first + 2]]]
     for low, high in zip(places[first].tolist(), places[first + 2].tolist(), strict=True):
         found[rows[low : high + 1]] = True

@@ -22,7 +22,7 @@ from labcode.analysis.rules.tables import GRAPH_LAUNCHES, LOADING, Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, named_like, spans
 from labcode.analysis.timeline.utilization import explain_gaps
-from labcode.reports.columns import Bools, Ints
+from labcode.reports.columns import Bools, Ints, at_rows, unique
 from labcode.show import one_line, percent, time_text
 
 IDLE_SHARE = 0.10
@@ -114,10 +114,9 @@ def launch_bound(tables: Tables) -> Finding:
     tables.need_api()
     gaps = tables.gaps
     waited = (gaps["call"] >= 0) & gaps["alone"] & (gaps["queue_ns"] <= tables.patience_ns)
-    gaps = gaps[waited & (gaps["duration_ns"] < tables.patience_ns)]
-    idle = gaps.groupby("device")["duration_ns"].sum()
-    worst, _ = _most(idle)
-    stretches = _stretches(tables, gaps)
+    waited &= gaps["duration_ns"] < tables.patience_ns
+    stretches, worst = _stretches(tables, gaps, waited.to_numpy())
+    del gaps, waited
     ledger = tables.ledger
     owed = ledger.each("launch") * ledger.count
 
@@ -517,14 +516,20 @@ def _without_profiler(tables: Tables, gaps: pd.DataFrame) -> tuple[Ints, Ints]:
     return intervals.joined(parts)
 
 
-def _stretches(tables: Tables, gaps: pd.DataFrame) -> pd.DataFrame:
-    """Runs of gaps with nothing but short work between them: where launches set the pace, the longest first.
+def _stretches(tables: Tables, gaps: pd.DataFrame, some: Bools) -> tuple[pd.DataFrame, int]:
+    """Of some gaps runs with nothing but short work between them: where launches set the pace, the longest
+    first; and the ns that these gaps take on the GPU with most.
 
     device; start_ns, end_ns; duration_ns; gaps; idle_ns; busy_ns.
     """
-    parts = []
-    for device, mine in gaps.groupby("device", sort=True):
-        start, end = spans(mine)
+    parts, most = [], 0
+    on = gaps["device"].to_numpy(np.int64)
+    for device in unique(on)[0].tolist():
+        mine = np.flatnonzero(some & (on == device))
+        if not len(mine):
+            continue
+        start, end = (at_rows(times, mine) for times in spans(gaps))
+        most = max(most, int((end - start).sum()))
         reach = start[1:] - end[:-1]  # the work between two gaps
         first = np.flatnonzero(np.append(True, reach > tables.patience_ns))
         last = np.append(first[1:], len(mine))
@@ -545,8 +550,8 @@ def _stretches(tables: Tables, gaps: pd.DataFrame) -> pd.DataFrame:
         )
     if not parts:
         columns = ("device", "start_ns", "end_ns", "duration_ns", "gaps", "idle_ns", "busy_ns")
-        return pd.DataFrame({c: np.empty(0, np.int64) for c in columns})
-    return top(pd.concat(parts, ignore_index=True), "idle_ns")
+        return pd.DataFrame({c: np.empty(0, np.int64) for c in columns}), 0
+    return top(pd.concat(parts, ignore_index=True), "idle_ns"), most
 
 
 def _begun_inside(tables: Tables, gaps: pd.DataFrame, waits: pd.DataFrame) -> Ints:

@@ -29,7 +29,7 @@ from labcode.analysis.timeline.nvtx import labels
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.summary import host_memory
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, device_busy, idle_gaps
-from labcode.reports.columns import Bools, Ints, objects, process_keys, remembering, unique
+from labcode.reports.columns import Bools, Ints, at_rows, objects, process_keys, remembering, small, unique
 from labcode.reports.common import MEASURED
 from labcode.reports.frames import codes_of, is_any, rows_of
 from labcode.reports.report import CountedReport, GridsReport, SystemReport, TimelineReport
@@ -266,9 +266,10 @@ class Tables:
         low, high = self.window
         rows = self.op_rows
         device = self.view.ops["device"].to_numpy(np.int64)
-        if len(rows) < len(start):
-            start, end, device = start[rows], end[rows], device[rows]
-        times = {"start_ns": np.maximum(start, low), "end_ns": np.minimum(end, high)}
+        start, end, device = (at_rows(values, rows) for values in (start, end, device))
+        if len(rows) and (int(start.min()) < low or int(end.max()) > high):
+            start, end = np.maximum(start, low), np.minimum(end, high)
+        times = {"start_ns": start, "end_ns": end}
         return pd.DataFrame({"device": device} | times, copy=False)
 
     @cached_property
@@ -276,12 +277,12 @@ class Tables:
         """For each of ``ops`` its place in the view's."""
         start, end = spans(self.view.ops)
         low, high = self.window
-        return np.flatnonzero(np.minimum(end, high) > np.maximum(start, low))
+        return small(np.flatnonzero(np.minimum(end, high) > np.maximum(start, low)))
 
     @cached_property
     def is_kernel(self) -> Bools:
         """Which of ``ops`` are kernels."""
-        return is_any(self.view.ops["kind"], "kernel")[self.op_rows]
+        return at_rows(is_any(self.view.ops["kind"], "kernel"), self.op_rows)
 
     @cached_property
     def computes(self) -> Bools:
@@ -301,14 +302,14 @@ class Tables:
         if len(places) > MOST_GPUS:
             did = np.bincount(code, weights=duration_ns(self.work), minlength=len(places))
             places = [places[place] for place in sorted(np.argsort(-did, kind="stable")[:MOST_GPUS].tolist())]
-        return {device: np.flatnonzero(code == place) for place, device in places}
+        return {device: small(np.flatnonzero(code == place)) for place, device in places}
 
     def spans_of(self, device: int, some: Bools | None = None) -> Spans:
         """Start and end of the operations of a GPU, or of some of them."""
         rows = self.by_device.get(device, np.empty(0, np.int64))
         rows = rows if some is None else rows[np.flatnonzero(some[rows])]
         start, end = spans(self.work)
-        return start[rows], end[rows]
+        return at_rows(start, rows), at_rows(end, rows)
 
     @cached_property
     def kernels(self) -> pd.DataFrame:
@@ -356,7 +357,8 @@ class Tables:
             place = np.searchsorted(starts[mine], gaps["end_ns"].to_numpy()[here], "left")
             some = place < len(mine)
             op[here[some]] = mine[place[some]]
-        call = np.where(op >= 0, self.launch_row[op], -1) if len(self.work) else op
+        op = small(op)
+        call = np.where(op >= 0, self.launch_row[op], np.int32(-1)) if len(self.work) else op
         ends = self.api["end_ns"].to_numpy()
         queue = np.zeros(len(gaps), np.int64)
         alone = np.zeros(len(gaps), np.bool_)
@@ -395,12 +397,12 @@ class Tables:
     @cached_property
     def launch_row(self) -> Ints:
         """For each of ``ops`` the position in ``api`` of its launch call, -1 for none; within its process."""
-        return self.view.row[self.op_rows]
+        return at_rows(self.view.row, self.op_rows)
 
     @cached_property
     def ops_in_call(self) -> Ints:
         """For each row of ``api`` how many operations of the window it launched."""
-        return np.bincount(self.launch_row[self.launch_row >= 0], minlength=len(self.api))
+        return small(np.bincount(self.launch_row[self.launch_row >= 0], minlength=len(self.api)))
 
     @cached_property
     def launch_ns(self) -> float:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from labcode.analysis.ranks import alignment, heatmap, merge, pacing, stragglers
@@ -111,7 +112,19 @@ POWER: Mapping[str, Report] = {
     "rank_balance": rank_balance,
 }
 DEFAULT = {"power": ("rank_power",)}
-
+MANY = 128  # ranks of which people are shown each …
+SHOWN = 64  # … and rows of a table of more: a screen or two
+TELLING = {  # in what the rows of a table differ
+    "rank_sum": "delay_ns",
+    "rank_clocks": "offset_ns",
+    "rank_collectives": "waits_ns",
+    "rank_heatmap": "idle",
+    "rank_kernels": "ratio",
+    "rank_pace": "late_ns",
+    "rank_power": "held_share",
+    "nccl_sum": "sum_ns",
+    "nccl_gpu_proj_sum": "sum_ns",
+}
 
 PIECES: Mapping[str, Piece] = {
     "nccl_sum": pacing.NCCL,
@@ -127,6 +140,22 @@ def plan(run: Run, names: Sequence[str]) -> None:
         run.plan(*(PIECES[name] for name in names if name in PIECES))
         heads = (name.partition(":") for name in names)
         run.plan(*(pacing.steps(argument) for head, _, argument in heads if head == "rank_pace"))
+
+
+def brief(run: Run, name: str, table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Of more than `MANY` ranks the `SHOWN` rows of a table that differ most, and a line that says so."""
+    if len(run.lanes) <= MANY or len(table) <= SHOWN:
+        return table, ""
+    plain = name.partition(":")[0]
+    column = TELLING.get(plain, "")
+    which, rows = f"the first {SHOWN}", np.arange(SHOWN)
+    if column in table:
+        apart = table[column].abs().fillna(-1).to_numpy(np.float64)
+        which, rows = (
+            f"the {SHOWN} with the most {column}",
+            np.sort(np.argsort(-apart, kind="stable")[:SHOWN]),
+        )
+    return table.iloc[rows], f"… {which} of {len(table):,} rows; all: --report {name}, or -f csv, -f json"
 
 
 def answer(run: Run, name: str) -> pd.DataFrame:
@@ -168,6 +197,7 @@ def shelf(kind: Kind | None, members: Shelf[Any] | None) -> Shelf[Run]:
         ),
         plain=plain,
         notes=lambda run: run.notes,
+        brief=brief,
         advice="name a folder with a report for each rank",
     )
 

@@ -52,7 +52,8 @@ class Shelf(Generic[R]):
     decimals. ``tells``: defaults that lack data are told in their places, as nsys does, else on stderr.
     ``advice``: how to record some. ``only``: how an opened file is cut to the window that a text names, with
     what there is to say of that; None where files have no timeline. ``uncut``: reports that look at whole
-    files all the same.
+    files all the same. ``brief``: what of a table that nobody named is printed for people, and what is said
+    below it.
     """
 
     of: str
@@ -72,6 +73,7 @@ class Shelf(Generic[R]):
     tells: bool = False
     only: Callable[[R, str], Sequence[str]] | None = None
     uncut: tuple[str, ...] = ()
+    brief: Callable[[R, str, pd.DataFrame], tuple[pd.DataFrame, str]] | None = None
 
 
 def shelf_of(kind: Kind) -> Shelf[Any]:

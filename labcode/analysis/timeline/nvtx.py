@@ -7,14 +7,15 @@ they ran; it contains idle time, so the time in which at least one of them ran s
 """
 
 import re
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import duration_ns, launch_rows
-from labcode.reports.columns import Ints
-from labcode.reports.frames import is_any, rows_of
+from labcode.analysis.timeline.joins import duration_ns, launch_rows, spans
+from labcode.reports.columns import Bools, Ints, process_keys
+from labcode.reports.frames import is_any, rows_in_order
 
 NUMBER = re.compile(r"(?:\s*[#:=]?\s*|_)\d+$")  # at the end of a name: step 3, step_3, ProfilerStep#3
 _MOST_PAIRS = 1 << 22  # (range, operation) pairs held in memory at once
@@ -49,29 +50,39 @@ def cpu_ranges(nvtx: pd.DataFrame, open_until: int | None = None, *, nested: boo
     (the time outside all child ranges); start/end ranges stand alone: depth 0, no parent, no child. Without
     ``nested`` these four are left out.
     """
-    wanted = is_any(nvtx["event_type"], "push_pop", "start_end")
-    if open_until is None:
-        wanted &= nvtx["end_ns"].notna().to_numpy()
-    ranges = rows_of(nvtx, wanted)
-    if open_until is not None:
-        ranges = ranges.assign(end_ns=ranges["end_ns"].fillna(open_until))
+    rows, start, end = in_order(nvtx, open_until=open_until)
+    ranges = rows_in_order(nvtx, rows)
     table = pd.DataFrame(
         {
-            "start_ns": ranges["start_ns"],
-            "end_ns": ranges["end_ns"].astype("int64"),
-            **{c: ranges[c] for c in ("pid", "tid", "domain", "name")},
-            "label": labels(ranges),
-            "event_type": ranges["event_type"],
-            "end_tid": ranges["end_tid"],
-            "row": ranges.index,
+            "start_ns": start,
+            "end_ns": end,
+            "duration_ns": np.maximum(end - start, 0),
+            **{c: ranges[c].array for c in ("pid", "tid", "domain", "name")},
+            "label": labels(ranges).array,
+            "event_type": ranges["event_type"].array,
+            "end_tid": ranges["end_tid"].array,
+            "row": nvtx.index.to_numpy()[rows],
         }
     )
-    order = np.lexsort((-table["end_ns"].to_numpy(), table["start_ns"].to_numpy()))
-    if (order[1:] < order[:-1]).any():
-        table = table.iloc[order]
-    table = table.reset_index(drop=True)
-    table.insert(2, "duration_ns", duration_ns(table))
     return _nested(table) if nested else table
+
+
+def in_order(
+    nvtx: pd.DataFrame, wanted: Bools | None = None, *, open_until: int | None = None
+) -> tuple[Ints, Ints, Ints]:
+    """Of the ranges of `cpu_ranges`, by start and the longest first, their rows in ``nvtx``, starts and ends;
+    of those that are ``wanted`` alone.
+    """
+    some = is_any(nvtx["event_type"], "push_pop", "start_end")
+    if wanted is not None:
+        some = some & wanted
+    if open_until is None:
+        some = some & nvtx["end_ns"].notna().to_numpy()
+    rows = np.flatnonzero(some)
+    start = nvtx["start_ns"].to_numpy(np.int64)[rows]
+    end = nvtx["end_ns"].to_numpy(np.int64, na_value=open_until or 0)[rows]
+    order = np.lexsort((-end, start))
+    return rows[order], start[order], end[order]
 
 
 def project(nvtx: pd.DataFrame, api: pd.DataFrame, ops: pd.DataFrame, *, nested: bool = True) -> pd.DataFrame:
@@ -83,19 +94,42 @@ def project(nvtx: pd.DataFrame, api: pd.DataFrame, ops: pd.DataFrame, *, nested:
     range: see `unattributed`.
     """
     table = cpu_ranges(nvtx, nested=nested)
-    table = table[table["end_tid"].isna() | (table["end_tid"] == table["tid"])]
+    own = np.flatnonzero(table["end_tid"].isna() | (table["end_tid"] == table["tid"]))
+    start, end, pid, tid = (
+        table[name].to_numpy(np.int64)[own] for name in ("start_ns", "end_ns", "pid", "tid")
+    )
+    rows, columns = covered(start, end, pid, tid, api, ops)
+    return table.iloc[own[rows]].reset_index(drop=True).assign(**columns)
+
+
+def covered(
+    start: Ints, end: Ints, pid: Ints, tid: Ints, api: pd.DataFrame, ops: pd.DataFrame
+) -> tuple[Ints, dict[str, Ints]]:
+    """Which of the ranges cover operations, ascending, and the columns that `project` adds for each."""
     row = launch_rows(ops, api)
     launched = np.flatnonzero(row >= 0)
-    call, op = api.iloc[row[launched]], ops.iloc[launched]
-    threads = call.groupby(["pid", "tid"]).indices
+    row = row[launched]
+    call = {name: api[name].to_numpy(np.int64)[row] for name in ("start_ns", "end_ns", "pid", "tid")}
+    threads, of_call = process_keys(pid, tid, call["pid"], call["tid"])
+    order = np.lexsort((call["start_ns"], of_call))
+    of_call, launched = of_call[order], launched[order]
+    began, ended = call["start_ns"][order], call["end_ns"][order]
+    op_start, op_end = (times[launched] for times in spans(ops))
+    by_thread = np.argsort(threads, kind="stable")
+    heads = np.flatnonzero(np.diff(threads[by_thread], prepend=-1))
     parts = []
-    for key, ranges in table.groupby(["pid", "tid"]):
-        where = threads.get(key)
-        if where is not None:
-            parts.append(_projected(ranges, call.iloc[where], op.iloc[where]))
+    for mine in np.split(by_thread, heads[1:]) if len(heads) else ():
+        thread = threads[mine[0]]
+        its = slice(np.searchsorted(of_call, thread, "left"), np.searchsorted(of_call, thread, "right"))
+        times = began[its], ended[its], op_start[its], op_end[its]
+        parts += [(mine[where], found) for where, found in _projected(start[mine], end[mine], *times)]
     if not parts:
-        parts = [_measured(table.iloc[:0], *(np.empty(0, np.int64),) * 3)]
-    return pd.concat(parts).sort_index(kind="stable").reset_index(drop=True)
+        parts = [_measured(*(np.empty(0, np.int64),) * 3)]
+    rows = np.concatenate([where for where, _ in parts])
+    order = np.argsort(rows, kind="stable")
+    return rows[order], {
+        name: np.concatenate([found[name] for _, found in parts])[order] for name in parts[0][1]
+    }
 
 
 def projection_summary(projected: pd.DataFrame) -> pd.DataFrame:
@@ -164,27 +198,26 @@ def _nested(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _projected(ranges: pd.DataFrame, call: pd.DataFrame, op: pd.DataFrame) -> pd.DataFrame:
-    """The ranges of one thread with the operations that calls of the same thread launched."""
-    order = np.argsort(call["start_ns"].to_numpy(), kind="stable")
-    began, ended = call["start_ns"].to_numpy()[order], call["end_ns"].to_numpy()[order]
-    op_start, op_end = op["start_ns"].to_numpy()[order], op["end_ns"].to_numpy()[order]
-    low = np.searchsorted(began, ranges["start_ns"].to_numpy(), "left")
-    high = np.searchsorted(began, ranges["end_ns"].to_numpy(), "right")
+def _projected(
+    start: Ints, end: Ints, began: Ints, ended: Ints, op_start: Ints, op_end: Ints
+) -> Iterator[tuple[Ints, dict[str, Ints]]]:
+    """As `_measured`, of the ranges of one thread and the operations that its calls launched, by call."""
+    low = np.searchsorted(began, start, "left")
+    high = np.searchsorted(began, end, "right")
     pairs = np.cumsum(np.maximum(high - low, 0))
-    parts, first = [], 0
-    while first < len(ranges):  # as many ranges at a time as memory allows
+    first = 0
+    while first < len(start):  # as many ranges at a time as memory allows
         done = pairs[first - 1] if first else 0
         last = max(first + 1, int(np.searchsorted(pairs, done + _MOST_PAIRS, "right")))
         row, position = intervals.expand(low[first:last], high[first:last])
-        inside = ended[position] <= ranges["end_ns"].to_numpy()[first:last][row]
+        inside = ended[position] <= end[first:last][row]
         row, position = row[inside], position[inside]
-        parts.append(_measured(ranges.iloc[first:last], row, op_start[position], op_end[position]))
+        where, found = _measured(row, op_start[position], op_end[position])
+        yield where + first, found
         first = last
-    return pd.concat(parts)
 
 
-def _measured(ranges: pd.DataFrame, row: Ints, start: Ints, end: Ints) -> pd.DataFrame:
+def _measured(row: Ints, start: Ints, end: Ints) -> tuple[Ints, dict[str, Ints]]:
     """The ranges that have operations; ``row`` is the range of each operation, in ascending order."""
     end = np.maximum(start, end)
     order = np.lexsort((start, row))
@@ -194,14 +227,14 @@ def _measured(ranges: pd.DataFrame, row: Ints, start: Ints, end: Ints) -> pd.Dat
     before[heads] = start[heads]
     busy = np.maximum(end - np.maximum(start, before), 0)
     lows, highs = start[heads], _by_range(np.maximum, end, heads)
-    return ranges.iloc[row[heads]].assign(
-        gpu_start_ns=lows,
-        gpu_end_ns=highs,
-        span_ns=highs - lows,
-        busy_ns=_by_range(np.add, busy, heads),
-        op_count=np.diff(np.append(heads, len(row))),
-        op_time_ns=_by_range(np.add, end - start, heads),
-    )
+    return row[heads], {
+        "gpu_start_ns": lows,
+        "gpu_end_ns": highs,
+        "span_ns": highs - lows,
+        "busy_ns": _by_range(np.add, busy, heads),
+        "op_count": np.diff(np.append(heads, len(row))),
+        "op_time_ns": _by_range(np.add, end - start, heads),
+    }
 
 
 def _by_range(function: np.ufunc, values: Ints, heads: Ints) -> Ints:

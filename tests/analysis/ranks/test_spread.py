@@ -1,8 +1,13 @@
 """Where reports are read: in this process, by workers that may die, by a scheduler that may go away."""
 
+import multiprocessing
+import os
 import pickle
+import signal
+import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,7 +43,6 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 def test_few_files_are_read_in_this_process(files: list[Path]) -> None:
     with Spreader(files=3) as spreader:
-        assert spreader.note == ""
         missing = files[0].with_name("none")
         assert spreader.map(ranks.size, [files[1], missing, files[2]]) == (
             [1, 2],
@@ -46,48 +50,75 @@ def test_few_files_are_read_in_this_process(files: list[Path]) -> None:
         )
 
 
-def test_without_dask_they_are_read_one_after_another(
-    files: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_dask_no_cluster_reads(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with Spreader(files=len(files)) as spreader:
-        assert spreader.note.startswith("Dask is not installed, so the reports are read one after another")
         assert spreader.map(ranks.size, files)[0] == list(range(10))
     with pytest.raises(LabError, match="--scheduler tcp://x:1: Dask is not installed"):
         Spreader("tcp://x:1", files=1)
 
 
-def test_workers_leave_nothing_among_temporary_files(
+def test_a_worker_for_each_processor(
     files: list[Path], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path_factory.mktemp("temporary")
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr("tempfile.tempdir", None)
-    monkeypatch.setattr("dask.system.CPU_COUNT", 3)  # processors that this process may use
+    monkeypatch.setattr("labcode.analysis.ranks.spread.usable_cpus", lambda: 3)
+    before = set(multiprocessing.active_children())
     with Spreader(files=len(files)) as spreader:
         assert spreader.map(ranks.size, files)[0] == list(range(10))
-        assert list(folder.iterdir())
-        assert len(spreader._client.scheduler_info()["workers"]) == 3
+        workers = set(multiprocessing.active_children()) - before
+        assert 1 <= len(workers) <= 3  # as many as there was work for
+    assert not any(worker.is_alive() for worker in workers)
     assert list(folder.iterdir()) == []
 
 
-def test_workers_start_where_gpus_are_hidden(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    from distributed.diagnostics import nvml
+def test_workers_end_with_who_started_them(files: list[Path]) -> None:
+    program = (
+        "import multiprocessing, os, signal\n"
+        "from pathlib import Path\n"
+        "from labcode.analysis.ranks.spread import Spreader\n"
+        "from tests.support.ranks import size\n"
+        f"spreader = Spreader(files={len(files)})\n"
+        f"spreader.map(size, list(Path({str(files[0].parent)!r}).iterdir()))\n"
+        "print(*(one.pid for one in multiprocessing.active_children()), flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=_with_this_tree()
+    )
+    pids = ended.stdout.split()
+    assert ended.returncode == -signal.SIGKILL and pids, ended.stderr
+    until = time.monotonic() + 60
+    while any(map(_runs, pids)) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not any(map(_runs, pids))
 
-    def handle(index: int) -> None:
-        raise RuntimeError("Invalid Argument")  # as NVML says of GPU -1
 
-    library = {
-        "nvmlInit": lambda: None,
-        "nvmlDeviceGetCount": lambda: 1,
-        "nvmlDeviceGetHandleByIndex": handle,
-    }
-    monkeypatch.setattr(nvml, "pynvml", SimpleNamespace(**library, NVMLError_NotSupported=KeyError))
-    monkeypatch.setattr(nvml, "NVML_STATE", nvml.NVMLState.UNINITIALIZED)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    monkeypatch.setattr("dask.system.CPU_COUNT", 1)
-    with Spreader(files=len(files)) as spreader:
-        assert spreader.map(ranks.size, files)[0] == list(range(10))
+def _runs(pid: str) -> bool:
+    """Whether a process is there and no zombie."""
+    try:
+        return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_program_that_starts_itself_anew_is_told(tmp_path: Path, files: list[Path]) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from pathlib import Path\n"
+        "from labcode.analysis.ranks.spread import Spreader\n"
+        "from tests.support.ranks import size\n"
+        f"Spreader(files={len(files)}).map(size, [Path(name) for name in {list(map(str, files))}])\n"
+    )
+    ended = subprocess.run([sys.executable, program], capture_output=True, text=True, env=_with_this_tree())
+    assert ended.returncode == 1
+    assert 'put what reads the reports under if __name__ == "__main__":' in ended.stderr
+
+
+def _with_this_tree() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 @pytest.mark.parametrize("tasks", [128, 5])
@@ -125,7 +156,7 @@ def test_what_a_dead_worker_had_done_is_done_anew(files: list[Path], monkeypatch
 
 def test_a_scheduler_by_its_address(files: list[Path], scheduler: Any) -> None:
     with Spreader(scheduler.scheduler_address, files=2) as spreader:
-        assert spreader.map(ranks.size, files)[0] == list(range(10)) and spreader.note == ""
+        assert spreader.map(ranks.size, files)[0] == list(range(10))
 
 
 def test_a_scheduler_that_goes_away(files: list[Path], scheduler: Any) -> None:
