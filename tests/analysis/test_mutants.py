@@ -87,7 +87,7 @@ def sequences() -> Inputs:
     return [(np.array(codes, np.int64),) for codes in made]
 
 
-def warming_up(spent: Sequence[int]) -> list[bool]:
+def warming_up(spent: Sequence[int]) -> int:
     half = len(spent) // 2
     later = sorted(spent[half:])
     usual = float(np.median(later))
@@ -95,7 +95,8 @@ def warming_up(spent: Sequence[int]) -> list[bool]:
     leading = 0
     while leading < half and abs(spent[leading] - usual) > allowed:
         leading += 1
-    return [place < leading for place in range(len(spent))]
+    pauses = [place + 1 for place in range(half) if spent[place] > sum(spent[place + 1 :])]
+    return max([leading, *pauses]) if len(later) >= 16 else leading
 
 
 def spans_of_iterations() -> Inputs:
@@ -109,6 +110,11 @@ def spans_of_iterations() -> Inputs:
         [90, 100, 100, 100],
         [300, 200, 100, 100, 100, 100],
         [300, 100, 200, 100, 100, 100, 100],
+        *([100] * 3 + [pause] + [100] * 30 for pause in (2999, 3000, 3001, 5000)),
+        *([100, 5000] + [100] * many for many in (28, 29, 30)),
+        [100, 9000, 100, 5000] + [100] * 30,
+        [300, 300, 300, 100, 9000] + [100] * 40,
+        [9000, 300, 300, 100] + [100] * 40,
         [300, 200, 150, 100, 100, 100],
         [500, 400, 300, 200, 100],
         [120, 100, 104, 100, 96, 104, 96, 100],
@@ -240,18 +246,23 @@ def launches() -> Inputs:
 
 
 def usual_ones(kernels: Any) -> list[bool]:
-    counts = kernels.tolist()
-    if len(counts) < 3:
-        return [True] * len(counts)
-    like = [int((abs(kernels - one) <= 0.25 * max(one, 1)).sum()) for one in counts[:1000]]
-    centre = counts[like.index(max(like))]
-    return [abs(one - centre) <= 0.25 * max(centre, 1) for one in counts]
+    if len(kernels) < 3:
+        return [True] * len(kernels)
+    kinds: list[list[int]] = []
+    for one in sorted(kernels.tolist()):
+        if kinds and one - kinds[-1][-1] <= 0.25 * one:
+            kinds[-1].append(one)
+        else:
+            kinds.append([one])
+    most = max(kinds, key=len)
+    return [one in most for one in kernels.tolist()]
 
 
 def kernel_counts() -> Inputs:
     made = [[], [5], [5, 900], [5, 5, 900], [10, 11, 12, 12], [100, 125, 126, 75, 74, 100], [0, 0, 1, 0]]
-    made += [[20, 18, 22, 50, 50, 23, 17], [200, 30, 30, 30, 33, 27, 34], [7, 8, 9]]
-    made += [[7] * 999 + [90] * 1300, [7] * 1000 + [90] * 1300]  # what comes late is not looked at
+    made += [[20, 18, 22, 50, 50, 23, 17], [200, 30, 30, 30, 33, 27, 34], [7, 8, 9], [9, 30, 60, 61, 5]]
+    made += [[100, 140, 140], [100, 100, 140], [75, 100, 75], [76, 100, 76, 100], [60, 60, 80, 100, 120]]
+    made += [[7] * 999 + [90] * 1300, [30, 35, 40, 50, 60, 70, 90, 200, 200]]
     return [(np.array(one, np.int64),) for one in made]
 
 
@@ -801,7 +812,6 @@ APART = "the ranks of what ends and of what begins stay apart, and within what a
 NEVER_READ = "it is read only where a range is around"
 NONE_AROUND = "without ranges or launches the loop finds none either"
 OF_ITS_OWN = "a thread with a range of its own has ranges; where none is around, -1 takes the place of -1"
-WHOLE = "counts are whole numbers: neither a quarter nor a half of one makes two of them alike"
 EQUAL = "what is as late or as early takes its own place"
 WITHIN = "if place + 1 < len(ends) and starts[place + 1] < at:"
 LATER = "what was done before is no cause of a call that begins later"
@@ -930,7 +940,6 @@ EQUIVALENT: dict[str, dict[str, tuple[int, str]]] = {  # how a mutant begins: ho
         "found = ": (3, NEVER_READ),
         "others = ": (4, OF_ITS_OWN),
     },
-    "usual iterations": {"near = ": (2, WHOLE), "return np.asarray": (3, WHOLE)},
     "not blocking": {"waited = ": (1, NOTHING)},
     "own stream": {"after = ": (1, NOTHING)},
     "without operations": {"paced = ": (2, "without operations no call is left out")},

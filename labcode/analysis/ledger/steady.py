@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.iterations import Iterations, iterations
+from labcode.analysis.timeline.iterations import CAPTURE, FEWEST, Iterations, iterations
 from labcode.analysis.timeline.joins import launches_of, named_like, spans
 from labcode.analysis.timeline.windows import choose_window, everything
 from labcode.reports.columns import Bools, Ints
@@ -65,11 +65,6 @@ class Steady:
         """How many iterations the window holds, of the process with the most of them; 0 where none."""
         return int(self.rows.groupby("pid").size().max()) if len(self.rows) else 0
 
-    @property
-    def each_ns(self) -> float:
-        """How long an iteration takes in the mean; the whole window where there is none."""
-        return self.width / max(self.count, 1)
-
 
 def steady(report: TimelineReport) -> Steady:
     """The steady state of a report."""
@@ -110,16 +105,16 @@ def _judged(report: TimelineReport, found: Iterations) -> pd.DataFrame:
 
 
 def alike(kernels: Ints) -> Bools:
-    """Which iterations are of the most frequent kind: about as many kernels as most others have.
+    """Which iterations are of the most frequent kind. Kinds have numbers of kernels that no other numbers lie
+    between by steps of `ALIKE_OPS`: where each iteration takes as many as it takes, all are of one kind.
 
     Copies do not count: every so often results are written, which makes no other kind of an iteration.
     """
-    if len(kernels) < 3:
+    if len(kernels) < FEWEST:
         return np.ones(len(kernels), np.bool_)
-    some = kernels[None, :1000]
-    near = np.abs(kernels[:, None] - some) <= ALIKE_OPS * np.maximum(some, 1)
-    centre = int(kernels[int(near.sum(axis=0).argmax())])
-    return np.asarray(np.abs(kernels - centre) <= ALIKE_OPS * max(centre, 1), np.bool_)
+    counts, place = np.unique(kernels, return_inverse=True)
+    kind = (np.diff(counts, prepend=counts[:1]) > ALIKE_OPS * counts).cumsum()[place]
+    return np.asarray(kind == np.bincount(kind).argmax(), np.bool_)
 
 
 def _longest(usual: Bools) -> Bools:
@@ -200,7 +195,7 @@ class _Own:
 
 
 def _of_kernels(report: TimelineReport, outer: Window, found: Iterations | None) -> Steady:
-    """From the first to the last kernel, without what is loaded before half of them have run."""
+    """From the first to the last kernel, without what is loaded or captured before half of them have run."""
     ops = report.gpu_ops()
     work = rows_of(ops[["start_ns", "end_ns"]], is_any(ops["kind"], "kernel", "graph"))
     work = work if len(work) else ops[["start_ns", "end_ns"]]
@@ -212,7 +207,7 @@ def _of_kernels(report: TimelineReport, outer: Window, found: Iterations | None)
     starts = np.sort(work["start_ns"].to_numpy(np.int64))
     middle = int(starts[len(starts) // 2])
     api = report.api()
-    loads = named_like(api["name"], LOADING)
+    loads = named_like(api["name"], f"{LOADING}|{CAPTURE}")
     loads[loading_launches(ops, launches_of(report, ops, api), api)] = True
     ends = api["end_ns"].to_numpy(np.int64)[loads]
     ends = ends[(ends > begin) & (ends <= middle)]

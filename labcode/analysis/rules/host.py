@@ -425,12 +425,13 @@ def found_blocking(tables: Tables) -> tuple[Bools, int]:
     start, end = spans(view.ops)
     mine = (view.row >= 0) & (view.ops["pid"].to_numpy(np.int64) == ledger.pid)
     mine &= (start >= ledger.window[0]) & (end <= ledger.window[1]) & is_any(view.ops["kind"], "kernel")
-    returned = np.append(spans(tables.api)[1], 0)[view.row]
-    long = mine & (end - start >= LONG_NS)
-    count = int(long.sum())
-    if count < FEWEST or int((returned[long] >= end[long]).sum()) < BLOCKING * count:
-        return np.zeros(len(mine), np.bool_), count
-    return np.asarray(mine & (returned >= end), np.bool_), count
+    rows = np.flatnonzero(mine)
+    ended = spans(tables.api)[1][view.row[rows]] >= end[rows]
+    long = end[rows] - start[rows] >= LONG_NS
+    found, count = np.zeros(len(mine), np.bool_), int(long.sum())
+    if count >= FEWEST and int(ended[long].sum()) >= BLOCKING * count:
+        found[rows[ended]] = True
+    return found, count
 
 
 @rule(

@@ -55,10 +55,14 @@ def idle_gaps(tables: Tables) -> Finding:
     in such a gap is saved, and never more than the busiest GPU's idle time (`Tables.idle_bound`).
     """
     tables.need_busy()
-    gaps = tables.gaps[tables.gaps["duration_ns"] >= tables.patience_ns]
-    gaps = explain_gaps(gaps.reset_index(drop=True), tables.api, tables.nvtx, tables.work, tables.launch_row)
-    gaps = gaps.assign(profiler_ns=_profiler_ns(tables, gaps))
-    gaps["own_ns"] = gaps["duration_ns"] - gaps["profiler_ns"]
+    gaps = tables.gaps[tables.gaps["duration_ns"] >= tables.patience_ns].reset_index(drop=True)
+    few = _most(gaps.groupby("device")["duration_ns"].sum())[0] < IDLE_SHARE * tables.width
+    if few and not len(_profiler(tables)):
+        gaps = gaps.assign(own_ns=gaps["duration_ns"])  # what nobody asks for is not explained
+    else:
+        gaps = explain_gaps(gaps, tables.api, tables.nvtx, tables.work, tables.launch_row)
+        gaps = gaps.assign(profiler_ns=_profiler_ns(tables, gaps))
+        gaps["own_ns"] = gaps["duration_ns"] - gaps["profiler_ns"]
     idle = gaps.groupby("device")["own_ns"].sum()
     worst, device = _most(idle)
     gain = tables.idle_bound(*_without_profiler(tables, gaps))
@@ -85,7 +89,7 @@ def idle_gaps(tables: Tables) -> Finding:
         message,
         worst,
         "ns idle in long gaps on the worst GPU",
-        top(gaps[[*columns, *more]], "duration_ns"),
+        top(gaps[[name for name in (*columns, *more) if name in gaps]], "duration_ns"),
         gain=gain,
         severity="info",
     )

@@ -5,7 +5,8 @@ Four ways, of which the first that answers counts:
 - ranges: a name, its number left out, that comes again and again on one thread;
 - optimizer: the end of an optimizer's step, which PyTorch itself marks (``Optimizer.step#AdamW.step``);
 - updates: the first kernel of each update by an optimizer, known by its name;
-- period: the kernel that comes once in each repetition of the sequence of launches.
+- period: the kernel that comes once in each repetition of the sequence of launches, in which a kernel many
+  times in a row counts once where nothing else repeats; or each launch, where there is one kernel, or graph.
 
 An iteration lasts on the GPU, from its first operation to that of the next one: the CPU may run ahead.
 """
@@ -14,18 +15,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from labcode.analysis.buckets import bucket_of_name
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import launches_of, named_like, spans
 from labcode.analysis.timeline.nvtx import NUMBER
-from labcode.reports.columns import Bools, Ints, by_code, unique
+from labcode.reports.columns import Bools, Ints, Objects, by_code, unique
 from labcode.reports.common import MEASURED
 from labcode.reports.frames import codes_of, is_any, rows_in_order, rows_of
 from labcode.reports.report import FunctionsReport, TimelineReport
@@ -39,12 +40,16 @@ LOOKED_AT = 200_000  # kernels, the last ones
 SHORTEST = 8  # so many distances are tried of each kind
 ABOUT = 0.1  # by so much distances may differ and still be the same
 WARM = 0.1  # a leading iteration further than this from the median of the later half is a warm-up
+CAPTURE = r"^cu(?:da)?StreamBeginCapture"  # of a graph
+_COMPARED = 64  # iterations, the last ones
 _COMBINATIONS = 1 << 16  # that are counted by number
 _RANGE = ["start_ns", "end_ns", "pid", "tid", "name", "event_type"]
 _NUMBERS = ["start_ns", "end_ns", "device", "context", "stream"]
 _STEP = re.compile(r"(?i)(?:^|[^a-z])(?:step|iter|iteration|batch|minibatch|frame|request)s?(?:$|[^a-z])")
 _OPTIMIZER = re.compile(r"^Optimizer\.step#")
-_OPERATOR = re.compile(r"^(?:aten|c10d?|autograd|prims)::|, (?:op_id|seq) = \d")  # as emit_nvtx marks them
+_OPERATOR = re.compile(  # as emit_nvtx marks them, and compiled code itself
+    r"^(?:aten|c10d?|autograd|prims)::|, (?:op_id|seq) = \d|CompiledFxGraph|^Torch-Compiled Region"
+)
 _SIZES = {"float": 4, "double": 8, "half": 2, "bfloat16": 2, "c10::bfloat16": 2, "c10::half": 2, "int": 4}
 _SIZES |= {"long": 8, "byte": 1, "char": 1, "bool": 1, "long int": 8, "float8_e4m3fn": 1, "float8_e5m2": 1}
 _ATTENTION = re.compile(r"^aten::_(?:scaled_dot_product_)?(?:flash|efficient|cudnn)_attention(_\w+)?$")
@@ -173,10 +178,14 @@ class _Process:
         """Its operations, without their texts: to take a million of these takes longest."""
         return rows_of(self.every[_NUMBERS], self.own)
 
-    @property
-    def kernels(self) -> pd.DataFrame:
-        """Its kernels, with their names."""
-        return rows_of(self.every[["name", *_NUMBERS]], self.own & is_any(self.every["kind"], "kernel"))
+    def work(self, *kinds: str) -> pd.DataFrame:
+        """Its operations of some kinds on the GPU with the most of them, with their names, by start."""
+        found = rows_of(
+            self.every[["kind", "name", *_NUMBERS]], self.own & is_any(self.every["kind"], *kinds)
+        )
+        if len(found):
+            found = found[found["device"] == found["device"].value_counts().index[0]]
+        return found.sort_values("start_ns", kind="stable")
 
     @cached_property
     def _on_main(self) -> Bools:
@@ -287,18 +296,13 @@ def _by_optimizer(process: _Process) -> tuple[str, Ints]:
     after = np.searchsorted(called, marks.loc[marks["name"] == name, "end_ns"].to_numpy(np.int64), "right")
     last = int(process.ops["end_ns"].max())
     edges = np.append(began, last)[np.minimum(after, len(began))]
-    return f"steps of the optimizer ({name.removeprefix('Optimizer.step#')})", _ascending(
-        np.append(began[:1], edges)
-    )
+    edges = _in_turn(process.work("kernel"), _ascending(np.append(began[:1], edges)))
+    return f"steps of the optimizer ({name.removeprefix('Optimizer.step#')})", edges
 
 
 def _by_updates(process: _Process) -> tuple[str, Ints]:
     """Starts of the optimizer's kernels, known by their names, that follow other kernels: one an update."""
-    ops = process.kernels
-    if not len(ops):
-        return "", process.rows[:0]
-    device = ops["device"].value_counts().index[0]
-    ops = ops[ops["device"] == device].sort_values("start_ns", kind="stable")
+    ops = process.work("kernel")
     codes, names = codes_of(ops["name"])
     of_step = np.array([bucket_of_name(str(name)) == "optimizer" for name in names] + [False], np.bool_)[
         codes
@@ -316,39 +320,88 @@ def _by_updates(process: _Process) -> tuple[str, Ints]:
     usual = float(np.median(gaps))
     if (np.abs(gaps - usual) <= ABOUT * usual).mean() < 0.5:
         return "", process.rows[:0]
-    return "updates by the optimizer, from one’s first kernel to the next", ops["start_ns"].to_numpy(
-        np.int64
-    )[first]
+    told = "updates by the optimizer, from one’s first kernel to the next"
+    return told, _in_turn(ops, ops["start_ns"].to_numpy(np.int64)[first])
+
+
+def _in_turn(ops: pd.DataFrame, edges: Ints) -> Ints:
+    """Edges of iterations; where optimizers take turns, of which each has kernels of its own, only those of
+    the first of them: most iterations run others than the next, and the same as that ``turn`` later.
+    """
+    some = edges[-_COMPARED - 1 :]
+    begun = np.searchsorted(ops["start_ns"].to_numpy(np.int64), some, "left")
+    codes, names = codes_of(ops["name"].iloc[begun[0] : begun[-1]])
+    which = np.repeat(np.arange(len(some) - 1), np.diff(begun))
+    ran = np.zeros((len(some) - 1, len(names)), np.int64)
+    np.add.at(ran, (which, codes), 1)
+    for turn in range(1, min(SHORTEST, len(ran) // FEWEST) + 1):
+        most = np.maximum(ran[turn:].sum(axis=1), ran[:-turn].sum(axis=1))
+        same = float(np.median(np.minimum(ran[turn:], ran[:-turn]).sum(axis=1) / np.maximum(most, 1)))
+        if turn == 1 and same >= 1 - ABOUT:
+            break
+        if same >= 1 - EQUAL:
+            return edges[::turn]
+    return edges
 
 
 def _by_period(process: _Process) -> tuple[str, Ints]:
-    """Starts of the kernel that comes once in each repetition of the sequence of kernels on a GPU.
+    """Starts of what comes once in each repetition of the sequence of kernels, or graphs, on a GPU.
 
     The period is the distance at which the sequence of names is most like itself: a part of an iteration (a
-    layer, a micro-batch) repeats, too, but what lies between its repetitions breaks the sequence there.
+    layer, a micro-batch) repeats, too, but what lies between its repetitions breaks the sequence there. Where
+    kernels alone have none, copies count, too, and what runs so often in a row that this alone is likeness
+    counts once; if nothing repeats then, and the later half of all is one kernel, an iteration is a launch.
     """
-    ops = process.kernels
-    if not len(ops):
-        return "", process.rows[:0]
-    device = ops["device"].value_counts().index[0]
-    ops = ops[ops["device"] == device].sort_values("start_ns", kind="stable")
-    start = ops["start_ns"].to_numpy(np.int64)
-    codes, names = codes_of(ops["name"])
-    period = _period(np.asarray(codes, np.int64)[-LOOKED_AT:])
-    if not period:
+    for kinds in (("kernel", "graph"), ("kernel", "graph", "memcpy", "memset")):
+        ops = process.work(*kinds)
+        start, end = spans(ops)
+        codes, names = codes_of(ops["name"])
+        sequence = np.asarray(codes, np.int64)
+        if period := _period(sequence[-LOOKED_AT:]):
+            how, places = _repeated(sequence, period, names)
+            return how, start[places]
+    later, spent = len(ops) // 2, np.where(is_any(ops["kind"], "kernel", "graph"), end - start, 0)
+    if not later or not _steady(sequence, spent):
         return "", start[:0]
-    counts = np.bincount(codes)
+    heads = np.flatnonzero(np.append(True, np.diff(sequence) != 0))
+    if period := _period(sequence[heads][-LOOKED_AT:]):
+        how, places = _repeated(sequence[heads], period, names)
+        places = heads[places]
+        within = places[places >= later]
+        if len(within) and within[-1] - within[0] >= COVERED * later:
+            return how, start[places]
+    lasted = np.diff(np.append(heads, len(ops)))
+    first = int(heads[lasted.argmax()])
+    same = sequence == sequence[first]
+    *_, other, most = np.sort(np.append(0, lasted[same[heads]]))  # in a row: no loop in another one
+    alone = most >= max(EVIDENCE, COVERED * later, other / COVERED)
+    if not alone or spent[first:][same[first:]].sum() < ALIKE * spent[first:].sum():
+        return "", start[:0]
+    return f"launches of “{str(names[sequence[first]])[:60]}”, one each", start[first:][:most]
+
+
+def _repeated(sequence: Ints, period: int, names: Objects) -> tuple[str, Ints]:
+    """How iterations were found, in words, and the places in a sequence where they begin."""
+    counts = np.bincount(sequence)
     for code in np.argsort(counts, kind="stable"):
-        if not 1 < counts[code] <= 2 * len(ops) // period:
+        if not 1 < counts[code] <= 2 * len(sequence) // period:
             continue
-        places = np.flatnonzero(codes == code)
+        places = np.flatnonzero(sequence == code)
         gaps = np.diff(places)
         same = np.abs(gaps - period) <= ABOUT * period
-        if same.mean() >= ALIKE and int(gaps[same].sum()) >= COVERED * (len(ops) - period):
-            name = str(names[code])[:60]
-            return f"the period of the launches, from “{name}” to the next", start[places]
-    places = np.arange(len(ops) - 1, -1, -period)[::-1]  # no kernel comes once: counted from the end
-    return f"the period of the launches, {period:,} of them", start[places]
+        if same.mean() >= ALIKE and int(gaps[same].sum()) >= COVERED * (len(sequence) - period):
+            return f"the period of the launches, from “{str(names[code])[:60]}” to the next", places
+    places = np.arange(len(sequence) - 1, -1, -period)[::-1]  # no kernel comes once: counted from the end
+    return f"the period of the launches, {period:,} of them", places
+
+
+def _steady(sequence: Ints, spent: Ints) -> bool:
+    """Whether most launches of the kernel that takes longest take about as long as each other: those of a
+    benchmark of many sizes do not.
+    """
+    taken = spent[sequence == np.bincount(sequence, spent).argmax()]
+    usual = float(np.median(taken))
+    return bool((np.abs(taken - usual) <= COVERED * usual).mean() >= ALIKE)
 
 
 def _period(codes: Ints) -> int:
@@ -378,8 +431,8 @@ def _distances(codes: Ints) -> Ints:
     count = len(codes)
     found = [np.arange(1, min(SHORTEST, count))]
     order = np.argsort(codes, kind="stable")
-    edges = np.flatnonzero(np.append(True, np.diff(codes[order]) != 0)) if count else order
-    for low, high in zip(edges.tolist(), np.append(edges[1:], count).tolist(), strict=True):
+    edges = np.flatnonzero(np.append(True, np.diff(codes[order]) != 0))[:count]
+    for low, high in pairwise([*edges.tolist(), count]):
         gaps = np.diff(order[low:high])
         if len(gaps) > SHORTEST:
             lengths, often = np.unique(gaps, return_counts=True)
@@ -416,19 +469,34 @@ def _measured(process: _Process, edges: Ints) -> pd.DataFrame:
             "busy_ns": busy,
             "busy_share": share,
             "ops": np.diff(places),
-            "warm_up": _warming_up(spent),
+            "warm_up": np.arange(len(low)) < max(_warming_up(spent), _capturing(process, edges)),
         }
     )
 
 
-def _warming_up(spent: Ints) -> NDArray[np.bool_]:
-    """Which leading iterations, of at most half, differ from the later half."""
-    later = np.sort(spent[len(spent) // 2 :])
+def _warming_up(spent: Ints) -> int:
+    """How many leading iterations, of at most half, differ from the later half, or lie before a pause: one
+    that takes longer than all that follow it, which are many.
+    """
+    half = len(spent) // 2
+    later = np.sort(spent[half:])
     usual = float(np.median(later))
     apart = max(WARM * usual, 5 * float(np.median(np.abs(later - usual))))
-    odd = np.abs(spent[: len(spent) // 2] - usual) > apart
+    odd = np.abs(spent[:half] - usual) > apart
     first = int(np.argmin(np.append(odd, False)))
-    return np.arange(len(spent)) < first
+    following = int(spent.sum()) - np.cumsum(spent[:half])
+    pauses = np.flatnonzero(spent[:half] > following)
+    return max(first, int(pauses[-1]) + 1) if len(pauses) and len(later) >= EVIDENCE else first
+
+
+def _capturing(process: _Process, edges: Ints) -> int:
+    """How many leading iterations, of at most half, there are up to the last that captures a graph; 0 where
+    later ones do so, too.
+    """
+    api = process.api[named_like(process.api["name"], CAPTURE)]
+    calls = api.loc[api["pid"] == process.pid, "start_ns"].to_numpy(np.int64)
+    last = int(np.searchsorted(edges[:-1], calls[calls < edges[-1]].max(initial=edges[0] - 1), "right"))
+    return last if last <= len(edges) // 2 else 0
 
 
 # ---- what recorded shapes tell of an iteration

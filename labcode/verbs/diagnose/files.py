@@ -1,15 +1,15 @@
-"""What `labcode diagnose` does with a file, by what its format declares."""
+"""What `labcode diagnose` does with a file, by what its format declares.
+
+What one format alone needs is imported where it is used, for a start takes a tenth of the whole.
+"""
 
 from pathlib import Path
 from typing import TextIO
 
 from labcode import reports
-from labcode.analysis.ranks.run import open_run
 from labcode.analysis.rules.registry import GROUPS
 from labcode.analysis.rules.writing import write_verdicts
-from labcode.analysis.rules.writing_launches import write_launches
 from labcode.reports import Kind
-from labcode.reports.power.log import open_log
 from labcode.verbs.diagnose.verdicts import (
     Asked,
     applying,
@@ -26,6 +26,8 @@ from labcode.verbs.diagnose.verdicts import (
 
 def run_on_launches(file: Path, kind: Kind, asked: Asked, output: TextIO, notes: TextIO | None) -> None:
     """The verdicts on the launches of a report."""
+    from labcode.analysis.rules.writing_launches import write_launches
+
     rules, _ = asked.rules(kind)
     with reports.open_launches(file) as report:
         chosen = report.select(asked.kernel, asked.launch)
@@ -35,6 +37,8 @@ def run_on_launches(file: Path, kind: Kind, asked: Asked, output: TextIO, notes:
 
 def run_on_log(file: Path, kind: Kind, asked: Asked, output: TextIO, notes: TextIO | None) -> None:
     """The verdicts on a power log."""
+    from labcode.reports.power.log import open_log
+
     rules, broken = asked.rules(kind)
     log = open_log(file)
     if notes is not None:
@@ -53,6 +57,8 @@ def run_on_timeline(file: Path, kind: Kind, asked: Asked, output: TextIO, notes:
         own = [one for one in rules if one.id not in {other.id for other in late}]
         verdicts = judge(tables, own, broken) if asked.only else judge_all(tables, own, broken)
         if late:
+            from labcode.analysis.ranks.run import open_run
+
             verdicts = ranked([*verdicts, *judge(open_run(file), late)])
         if notes is not None:
             notes.writelines(f"note: {line}\n" for line in (*tables.remarks(), *tables.judged.notes))
@@ -61,6 +67,8 @@ def run_on_timeline(file: Path, kind: Kind, asked: Asked, output: TextIO, notes:
 
 def run_on_ranks(folder: Path, kind: Kind, asked: Asked, output: TextIO, notes: TextIO | None) -> None:
     """The verdicts on a folder with a report for each rank."""
+    from labcode.analysis.ranks.run import open_run
+
     with open_run(folder, scheduler=asked.scheduler) as ranks:
         if first := ranks.without_gpu:
             if notes is not None:

@@ -373,7 +373,8 @@ def test_communication_inside_graphs_cannot_be_judged(tmp_path: Path) -> None:
 
 
 def test_start_up(tmp_path: Path) -> None:
-    tables = launched([(MS * i, MS * i + 900 * US) for i in range(50, 100)])
+    sizes = [900 * US if i % 2 else 100 * US for i in range(50, 100)]  # of two sizes: nothing repeats
+    tables = launched([(MS * i, MS * i + size) for i, size in enumerate(sizes, 50)])
     tables["api"] += [
         x.call(0, 30 * MS, "cuInit", driver=True),
         x.call(60 * MS, 62 * MS, "cuLibraryLoadData"),

@@ -152,3 +152,33 @@ def test_they_are_a_report_and_a_verdict(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["aten::copy_, op_id = {}", "AddmmBackward0, seq = {}", "aten::mm"])
 def test_operators_that_are_marked_are_no_iterations(tmp_path: Path, name: str) -> None:
     assert found_in(tmp_path, **steps([20] * 6, name=name)) is None
+
+
+@pytest.mark.parametrize("equal", [False, True])
+def test_optimizers_of_one_name_that_take_turns_end_one_iteration(tmp_path: Path, equal: bool) -> None:
+    """A generator and a discriminator, both with Adam; or one network, whose steps run the same kernels."""
+    trace = traces.Trace()
+    for number in range(12):
+        at = 1_000_000 * number
+        for place, kernel in enumerate((traces.GEMM, traces.ADD if number % 2 or equal else traces.GEMM)):
+            call = trace.call("cudaLaunchKernel", at + 1_000 + 2_000 * place, at + 2_000 + 2_000 * place)
+            trace.kernel(kernel, at + 5_000 + 300_000 * place, at + 300_000 + 300_000 * place, call)
+        trace.annotation("Optimizer.step#Adam.step", at + 500_000, at + 600_000)
+    found = iterations(open_trace(trace.write(tmp_path / "run.trace.json")))
+    assert found is not None and found.how == "steps of the optimizer (Adam.step)"
+    assert found.median_ns == (1_000_000 if equal else 2_000_000)
+
+
+@pytest.mark.parametrize("name", ["## Call CompiledFxGraph fq3a ##", "Torch-Compiled Region: 0/0", "layer"])
+def test_compiled_regions_are_parts_of_iterations(tmp_path: Path, name: str) -> None:
+    """Four of them in each step, and a kernel after them; a range that somebody gave a name is what it is."""
+    trace = traces.Trace()
+    for number in range(24):
+        at = 1_000_000 * number
+        trace.annotation(name, at, at + 900_000)
+        for place in range(2 if number % 4 == 3 else 1):
+            call = trace.call("cudaLaunchKernel", at + 1_000 + 2_000 * place, at + 2_000 + 2_000 * place)
+            kernel = traces.ADD if place else traces.GEMM
+            trace.kernel(kernel, at + 5_000 + 300_000 * place, at + 300_000 + 300_000 * place, call)
+    found = iterations(open_trace(trace.write(tmp_path / "run.trace.json")))
+    assert found is not None and found.median_ns == (1_000_000 if name == "layer" else 4_000_000)
