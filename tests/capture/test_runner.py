@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import sqlite3
-import subprocess
 import threading
 import time
 from pathlib import Path
@@ -22,6 +21,7 @@ from labcode.errors import LabError, ToolError
 from labcode.hardware import health, host
 from labcode.store import load_set
 from tests.capture.conftest import Lab
+from tests.support.processes import gone
 
 NOTHING = "^nothing was captured; why is said above$"  # once
 
@@ -301,7 +301,7 @@ def test_sigterm_ends_the_program_and_leaves_nothing(lab: Lab, monkeypatch: pyte
     with pytest.raises(Ended, match="SIGTERM"), signals_as_exceptions():
         lab.capture("beta")
     for pid in pids.read_text().split():
-        assert _gone(int(pid), within_s=600)
+        assert gone(int(pid), within_s=600)
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert not (lab.sets / "mine").exists()
 
@@ -318,17 +318,6 @@ def _left_over(lab: Lab) -> list[str]:
         except OSError:
             continue
     return found
-
-
-def _gone(pid: int, within_s: float) -> bool:
-    """Whether a process has ended; a busy machine may take a while over it."""
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        result = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
-        if result.stdout.strip() in ("", "Z", "Zs"):
-            return True
-        time.sleep(0.1)
-    return False
 
 
 def test_what_happens_to_a_gpu_meanwhile_is_recorded_or_the_run_is_not_filed(
