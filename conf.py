@@ -89,8 +89,7 @@ myst_substitutions = {
 }
 myst_heading_anchors = 3
 bibtex_bibfiles = ["book/references.bib"]
-bibtex_default_style = "plain"
-bibtex_reference_style = "author_short_title_year"
+bibtex_default_style = bibtex_reference_style = "author_short_title_year"
 copybutton_prompt_text = r"\$ |>>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 copybutton_exclude = ".linenos, .gp, .go"
@@ -160,6 +159,8 @@ latex_elements = {
 \newcommand*{\labbreak}{\ifmmode\else\discretionary{}{}{}\fi}
 \DeclareRobustCommand{\_}{\textunderscore\labbreak}
 \pdfstringdefDisableCommands{\def\_{\textunderscore}}
+% labels of the bibliography are as long as citations; its texts begin beside them
+\AtBeginEnvironment{sphinxthebibliography}{\renewcommand*{\settowidth}[2]{}}
 \renewcommand*{\sphinxhyphenininlineliteral}[1]{-\@ifnextchar\sphinxhyphen{}{\labbreak}}
 \makeatother
 """,

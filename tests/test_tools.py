@@ -16,6 +16,7 @@ import pytest
 from labcode import tools
 from labcode.errors import ToolError
 from labcode.tools import find_ncu, find_nsys, inside_nsight_compute, libdw_available, require_nsys, run_tool
+from tests.support.processes import gone
 from tests.support.programs import program
 
 SAYS = "echo tool 1.2.3"
@@ -23,17 +24,6 @@ SAYS = "echo tool 1.2.3"
 
 def python(code: str) -> list[str]:
     return [sys.executable, "-c", code]
-
-
-def gone(pid: int) -> bool:
-    for _ in range(100):
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().split(")")[-1].split()[0] == "Z":
-                return True
-        except FileNotFoundError:
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def test_output_exit_code_and_environment_come_back(tmp_path: Path) -> None:

@@ -176,9 +176,7 @@ def capture(
             for line in _left_out(left_out, too_long, wishes.budget_s, go_on):
                 console.print(line, highlight=False, soft_wrap=True)
         if problems and not filed and not fresh:
-            raise ToolError(
-                "nothing was captured; " + "; ".join(f"{n}: {why}" for n, why in problems.items())
-            )
+            raise ToolError("nothing was captured; why is said above")
         if archive is not None and archive.is_file():
             size = archive.stat().st_size
             console.print(f"{archive}: {byte_text(size, binary=True)}", highlight=False, soft_wrap=True)

@@ -77,11 +77,9 @@ def _tools(report: Mapping[str, Any], console: Console) -> None:
         table.add_row(name, f"{tool['version'] or ''} {escape(place)}{inside}{warning}".strip())
     for name, version in report["packages"].items():
         table.add_row(name, f"{version} (Python package)")
-    for name, advice in (("torch", "training examples"), ("nvidia-ml-py", "clocks, power and energy")):
-        if name not in report["packages"]:
-            table.add_row(name, f"not installed; `python -m pip install {name}` for {advice}")
-    if not any(name.startswith("cupy") for name in report["packages"]):
-        table.add_row("cupy", "not installed")
+    for name in ("torch", "nvidia-ml-py", "cupy"):
+        if not any(package.partition("-cuda")[0] == name for package in report["packages"]):
+            table.add_row(name, "not installed")
     console.print(table)
 
 
@@ -119,6 +117,8 @@ def _advice(report: Mapping[str, Any], console: Console) -> None:
         reason for need, reason in unmet.items() if need == "gpu" or "gpu" not in need or "gpu" not in unmet
     ]
     told = [text for text in report["problems"] if not any(text in reason for reason in missing)]
+    if {"gpu", "pynvml"} <= unmet.keys():  # then what NVML has to say is nothing new
+        told = [text for text in told if "nvidia-ml-py" not in text]
     if missing or told:
         console.print("\n[bold]To enable the rest[/bold]")
     for text in dict.fromkeys([*missing, *told]):

@@ -301,10 +301,10 @@ def check_use(folder: Path) -> list[str]:
 
 
 def check_look(folder: Path) -> list[str]:
-    """Complaints about the front page, switches and the first key (`tests.book.check_layout`), and about
-    answers that are far from the front page (`tests.book.clicks`).
+    """Complaints about the front page, switches, the sidebar and the first key (`tests.book.check_layout`),
+    and about answers that are far from the front page (`tests.book.clicks`).
     """
-    from tests.book.check_layout import check_door, check_first_key, check_switches
+    from tests.book.check_layout import check_door, check_first_key, check_sidebar, check_switches
     from tests.book.check_terms import check_terms
     from tests.book.clicks import check_tasks
 
@@ -312,6 +312,7 @@ def check_look(folder: Path) -> list[str]:
     assert path is not None
     with served(folder) as host, browser(path) as chromium, new_tab(chromium) as tab:
         found = check_door(tab, host) + check_switches(tab, host, "nsys/timeline-basics.html")
+        found += check_sidebar(tab, host, "nsys/timeline-basics.html")
         found += check_first_key(tab, host, "nsys/timeline-basics.html") + check_tasks(folder)
         for address in (host, folder.resolve().as_uri()):
             found += check_terms(tab, address, "nsys/patterns.html")

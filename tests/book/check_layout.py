@@ -1,5 +1,5 @@
 """Where things stand on pages of the built book: pictures, boxes of claims, type in pictures, the door,
-switches, paper, and the first key of those who have no mouse.
+switches, the sidebar, paper, and the first key of those who have no mouse.
 """
 
 import itertools
@@ -65,6 +65,13 @@ _ON_PAPER = """
     doubled: [...document.querySelectorAll("main img.only-dark")].filter(seen).length,
   };
 })()
+"""
+_PARTS = """
+[...document.querySelectorAll("nav.bd-links details")].map((part) => {
+  const links = [...part.querySelectorAll("a")];
+  const seen = (e) => e.checkVisibility();
+  return [links.length, links.filter(seen).length, links.some((e) => seen(e) && e.matches(".current"))];
+})
 """
 _CODE = "[...document.querySelectorAll('main .lab-code')].filter((e) => e.checkVisibility()).length"
 _ALL_CODE = "document.querySelectorAll('main .lab-code').length"
@@ -158,6 +165,30 @@ def check_switches(tab: Browser, address: str, page: str) -> list[str]:
         found.append(f"{page}: without scripts code is folded away")
     tab.call("Emulation.setScriptExecutionDisabled", value=False)
     return found
+
+
+def check_sidebar(tab: Browser, address: str, page: str) -> list[str]:
+    """Complaints about the parts in the sidebar: folded on the front page; on a page its own part alone shows
+    its pages, this one marked; a click on a part's name unfolds it, and a second one folds it again.
+    """
+    tab.open(f"{address}/index.html")
+    parts: list[list[Any]] = tab.evaluate(_PARTS)
+    if len(parts) < 2 or any(not links or shown for links, shown, _ in parts):
+        return [f"index.html: of {len(parts)} parts in the sidebar {sum(bool(p[1]) for p in parts)} are open"]
+    tab.open(f"{address}/{page}")
+    parts = tab.evaluate(_PARTS)
+    opened = [(links, shown, current) for links, shown, current in parts if shown]
+    if len(opened) != 1 or opened[0][0] != opened[0][1] or not opened[0][2]:
+        return [f"{page}: the sidebar does not show the pages of its own part alone, this one marked"]
+    other = next(number for number, (_, shown, _) in enumerate(parts) if not shown)
+    name = f"document.querySelectorAll('nav.bd-links details')[{other}].querySelector('summary')"
+    for wanted in (parts[other][0], 0):
+        tab.evaluate(f"{name}.click()")
+        if tab.evaluate(_PARTS)[other][1] != wanted:
+            return [
+                f"{page}: a click on another part in the sidebar does not show its pages, or hide them again"
+            ]
+    return []
 
 
 def complaints_about_paper(tab: Browser, theme: str) -> list[str]:

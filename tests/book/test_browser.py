@@ -8,7 +8,8 @@ from matplotlib.figure import Figure
 
 from labcode.book.figures import figure_content
 from labcode.figures import bars
-from tests.book.check_browser import check, find_browser
+from tests.book.check_browser import browser, check, find_browser, new_tab
+from tests.book.check_layout import check_sidebar
 from tests.book.check_weight import MOST, MOST_BEFORE
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="needs Chromium")
@@ -31,6 +32,41 @@ def complaints(folder: Path, body: str) -> str:
 def test_a_sound_page_gives_no_complaint(tmp_path):
     wide = '<div style="overflow-x: auto"><div style="width: 3000px">wide, but in a frame</div></div>'
     assert complaints(tmp_path, f'<p id="a"><a href="#a">here</a></p>{wide}') == ""
+
+
+CURRENT = '<a class="current" href="#">this page</a>'
+
+
+@pytest.mark.parametrize(
+    ("first", "own", "said"),
+    [
+        ("<details>", "<details open>" + CURRENT, ""),
+        ("<details open>", "<details open>" + CURRENT, "index.html: of 2 parts in the sidebar 1 are open"),
+        (
+            "<details>",
+            "<details>" + CURRENT,
+            "page.html: the sidebar does not show the pages of its own part",
+        ),
+        ("<details>", "<details open>", "page.html: the sidebar does not show the pages of its own part"),
+        (
+            "<details onclick='return false'>",
+            "<details open>" + CURRENT,
+            "page.html: a click on another part in the sidebar does not show its pages",
+        ),
+    ],
+    ids=["sound", "open on the front page", "own part folded", "page not marked", "does not unfold"],
+)
+def test_how_the_sidebar_folds_is_seen(tmp_path, first, own, said):
+    def write(name: str, *parts: str) -> None:
+        listed = "".join(f'{part}<summary>A part</summary><a href="a.html">a</a></details>' for part in parts)
+        body = f'<nav class="bd-links">{listed}</nav>'
+        (tmp_path / name).write_text(PAGE.replace("BODY", body), encoding="utf-8")
+
+    write("index.html", first, "<details>")
+    write("page.html", "<details>" if " open" in first else first, own)
+    with browser(find_browser()) as chromium, new_tab(chromium) as tab:
+        found = check_sidebar(tab, tmp_path.as_uri(), "page.html")
+    assert "\n".join(found).startswith(said) and bool(found) == bool(said)
 
 
 def test_what_is_wrong_is_found(tmp_path):

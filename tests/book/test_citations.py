@@ -11,7 +11,7 @@ from sphinxcontrib.bibtex.style.referencing import format_references
 from sphinxcontrib.bibtex.style.referencing.author_year import AuthorYearReferenceStyle
 from sphinxcontrib.bibtex.style.template import SphinxReferenceInfo
 
-from labcode.book.sphinx.citations import ShortTitleReferenceStyle
+from labcode.book.sphinx.citations import STYLE, ListStyle, ShortTitleReferenceStyle
 from tests.book.cells import PAGES
 
 BIBLIOGRAPHY = PAGES / "references.bib"
@@ -46,5 +46,14 @@ def test_labels(role: str, text: str) -> None:
     assert label("nccl", entries, ShortTitleReferenceStyle(), role) == text
 
 
+def test_the_list_has_the_labels_that_pages_cite_by() -> None:
+    entries = parse_file(str(BIBLIOGRAPHY))
+    labels = {one.key: one.label for one in ListStyle().format_bibliography(entries)}
+    cited = {key: label(key, entries, ShortTitleReferenceStyle()) for key in entries.entries}
+    as_shown = {key: text.replace("<nbsp>", " ") for key, text in cited.items()}
+    assert {key: f"[{text}]" for key, text in labels.items()} == as_shown
+
+
 def test_the_book_uses_them() -> None:
-    assert "author_short_title_year" in (Path(__file__).parents[2] / "conf.py").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "conf.py").read_text(encoding="utf-8")
+    assert f'bibtex_default_style = bibtex_reference_style = "{STYLE}"' in text

@@ -1,6 +1,7 @@
-"""The printed book: tables that may break, names that may break in them, checklists, parts."""
+"""The printed book: what stays on the web, tables and names that may break, cards, checklists, parts."""
 
 from types import SimpleNamespace
+from typing import Any
 
 from docutils import nodes
 from docutils.frontend import get_default_settings
@@ -9,6 +10,7 @@ from sphinx import addnodes
 from sphinx.util import texescape
 
 from labcode.book.sphinx import paper
+from tests.book.cells import PAGES
 
 
 def document(*parts: nodes.Node) -> nodes.document:
@@ -54,6 +56,39 @@ def test_long_names_break_in_tables_and_nowhere_else() -> None:
     ]
     assert [raw.astext() for raw in cell.findall(nodes.raw)] == [r"\labbreak{}"] * 2
     assert list(prose.findall(nodes.raw)) == list(short.findall(nodes.raw)) == []
+
+
+def test_what_is_only_looked_up_stays_on_the_web() -> None:
+    def link(address: str, text: str) -> nodes.reference:
+        return nodes.reference("", text, internal=True, refuri=address)
+
+    inner = addnodes.start_of_file("", nodes.paragraph(text="all functions"), docname="reference/api/verbs")
+    api = addnodes.start_of_file(
+        "", nodes.paragraph(text="the package"), inner, docname="reference/api/index"
+    )
+    status = addnodes.start_of_file("", nodes.paragraph(text="seconds"), docname="reference/status")
+    links = [link("%reference/api/verbs#labcode.open", "open()"), link("%nsys/patterns", "patterns")]
+    page = addnodes.start_of_file("", nodes.paragraph("", "", *links), docname="nsys/patterns")
+    whole = document(page, status, api)
+    paper.LeaveOnTheWeb(whole).run()
+    app: Any = SimpleNamespace(builder=SimpleNamespace(format="latex"))
+    paper.leave_links(app, whole, "index")
+    assert whole.astext() == "open()patterns"
+    assert [one.astext() for one in whole.findall(nodes.reference)] == ["patterns"]
+
+
+def test_each_page_that_is_not_printed_is_one_of_the_book() -> None:
+    for name in paper.ON_THE_WEB:
+        assert (PAGES / name).is_dir() if name.endswith("/") else (PAGES / f"{name}.md").is_file()
+
+
+def test_links_to_cards_arrive() -> None:
+    card = nodes.container("", nodes.paragraph(text="Exercise"), ids=["exercise-nsys-ex01"])
+    plain = nodes.container("", nodes.paragraph(text="none"))
+    paper.TargetsOfCards(document(card, plain)).run()
+    (target,) = card.findall(nodes.target)
+    assert card[0] is target and target["ids"] == ["exercise-nsys-ex01"] and card["ids"] == []
+    assert list(plain.findall(nodes.target)) == []
 
 
 def test_a_checklist_has_boxes_for_bullets() -> None:

@@ -144,7 +144,10 @@ def test_without_anything_the_doctor_says_what_is_missing_and_what_still_works(b
     assert "Every page can be read, built and run on the captures that ship with it." in text
     assert "none that this machine shows" in text and "To enable the rest" in text
     assert "lacking gpu, nsys, nvcc: " in text and "kernel_overlap" in text
-    assert text.count("install Nsight Systems") == 1
+    for remedy in ("install Nsight Systems", "install Nsight Compute", "pip install nvidia-ml-py"):
+        assert text.count(remedy) == 1
+    assert "pip install torch" not in text.partition("To enable the rest")[0]
+    assert "neither NVML" not in text  # that a driver and pynvml lack is said
 
 
 def test_the_doctor_works_where_the_system_tells_less(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:

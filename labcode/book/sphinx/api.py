@@ -9,15 +9,13 @@ import contextlib
 import functools
 import importlib.util
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 from unittest import mock
 
 from sphinx.domains.python import ObjectEntry, PythonDomain
 from sphinx.environment import BuildEnvironment
-from sphinx.ext.autodoc._dynamic import _preserve_defaults, _signatures
 from sphinx.pycode.parser import Parser
 
 # Annotated[list[str] | None, <typer.models.OptionInfo object at 0x7f…>]: the type, and an option
@@ -42,23 +40,14 @@ def plain_signature(
     return plain(signature), plain(returns)
 
 
-@contextlib.contextmanager
-def looked_up_once() -> Iterator[None]:
-    """Inside of the block autodoc does not look for what it then leaves unused, half of its time.
+def without_lines() -> contextlib.AbstractContextManager[object]:
+    """Inside of the block autodoc does not look for the lines of each definition, a quarter of its time.
 
-    That is the lines that each definition of a module takes, and the source of what has no defaults to show.
+    It leaves them unused. A Sphinx that looks for them in another way is left as it is: it takes longer.
     """
-
-    def of_some(thing: Any, bound_method: bool) -> None:
-        plain = isinstance(thing, FunctionType) and not hasattr(thing, "__wrapped__")
-        without = plain and not (thing.__defaults__ or thing.__kwdefaults__)
-        if not (without or isinstance(thing, type)):
-            _preserve_defaults.update_default_value(thing, bound_method)
-
-    lines = mock.patch.object(Parser, "parse_definition", lambda _: None)
-    defaults = mock.patch.object(_signatures, "update_default_value", of_some)
-    with lines, defaults:
-        yield
+    if hasattr(Parser, "parse_definition"):
+        return mock.patch.object(Parser, "parse_definition", lambda _: None)
+    return contextlib.nullcontext()
 
 
 @functools.cache

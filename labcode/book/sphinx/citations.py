@@ -1,4 +1,5 @@
-"""Citations: an entry of the bibliography in; author, short title, and year, in brackets, out.
+"""Citations: an entry of the bibliography in; author, short title, and year, in brackets, out. The list of
+all entries has the same for labels, so that a reader of paper finds there what a page says.
 
 Sources of one author and one year, such as the guides of a vendor, have a ``shorttitle``: without it all of
 them would read alike.
@@ -6,12 +7,15 @@ them would read alike.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pybtex import plugin
 from pybtex.backends.plaintext import Backend as PlaintextBackend
 from pybtex.richtext import Text
+from pybtex.style.formatting.plain import Style as PlainStyle
+from pybtex.style.labels import BaseLabelStyle
 from pybtex.style.template import node
 from pybtex_docutils import Backend as DocutilsBackend
 from sphinxcontrib.bibtex.plugin import register_plugin
@@ -24,6 +28,7 @@ from sphinxcontrib.bibtex.style.referencing.basic_author_year import (
 from sphinxcontrib.bibtex.style.template import join, join2, post_text, pre_text, reference
 
 if TYPE_CHECKING:
+    from pybtex.database import Entry
     from pybtex.style.template import Node
 
 STYLE = "author_short_title_year"
@@ -32,6 +37,7 @@ STYLE = "author_short_title_year"
 def register() -> None:
     """Make the style known by its name; for ``conf.py``."""
     register_plugin("sphinxcontrib.bibtex.style.referencing", STYLE, ShortTitleReferenceStyle)
+    plugin.register_plugin("pybtex.style.formatting", STYLE, ListStyle, force=True)
     for name, backend in (("plaintext", PlaintextBackend), ("docutils", DocutilsBackend)):
         # else each citation looks through all packages that are installed
         plugin.register_plugin("pybtex.backends", name, backend, force=True)
@@ -76,3 +82,18 @@ class ShortTitleReferenceStyle(AuthorYearReferenceStyle):
             _Textual(bracket=self.bracket_textual, person=self.person),
         ]
         self.role_style |= {role: style for style in self.styles for role in style.role_names()}
+
+
+class _Labels(BaseLabelStyle):  # type: ignore[misc]
+    def format_labels(self, entries: Iterable[Entry]) -> Iterator[str]:
+        """What pages cite each entry by, without brackets."""
+        style = ShortTitleReferenceStyle()
+        told = join(sep=style.author_year_sep)[style.person.author_or_editor_or_title(full=False), _which]
+        for entry in entries:
+            yield told.format_data({"entry": entry, "style": style}).render(PlaintextBackend())
+
+
+class ListStyle(PlainStyle):  # type: ignore[misc]
+    """The bibliography: in order of authors, labeled as pages cite."""
+
+    default_label_style = _Labels

@@ -412,7 +412,7 @@ class ApiPackage(SphinxDirective):
         given = self.options.get("modules", "").split()
         names = [f"{package}.{name}" for name in given] or _modules(package)
         text = "\n\n".join(_module_reference(name, package=name == package) for name in names)
-        with api.looked_up_once():
+        with api.without_lines():
             return self.parse_text_to_nodes(text, allow_section_headings=True)
 
 

@@ -1,6 +1,6 @@
 """The printed book: executed pages in; out, pages without the code that the web folds away, whose long tables
 may go on on the next sheet, whose long names may break in the columns of tables, whose checklists have
-boxes for bullets, and whose chapters stand in parts.
+boxes for bullets, and whose chapters stand in parts. What is only looked up or filled in stays on the web.
 """
 
 from __future__ import annotations
@@ -23,15 +23,40 @@ BOX = "☐ "  # of an item of a checklist
 LONG_NAME = 16  # letters of a name that may break in a table
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[.:/=,])(?=\w)")
 FOLDED = ("input", "input+output", "all")  # MyST-NB's modes in which the web folds a cell's code away
+# Lists of all claims, files and functions would be a third of all sheets; predictions are filled in.
+ON_THE_WEB = tuple(f"reference/{name}" for name in ("api/", "captures", "claims", "predictions", "status"))
 
 
 def register(app: Sphinx) -> None:
     """Add the transforms to the application."""
+    app.add_post_transform(LeaveOnTheWeb)
+    app.connect("doctree-resolved", leave_links, priority=900)  # after roles have made their links
     app.add_post_transform(DropFoldedCode)
     app.add_post_transform(LetTablesBreak)
     app.add_post_transform(LetNamesBreak)
+    app.add_post_transform(TargetsOfCards)
     app.add_post_transform(BoxesForBullets)
     app.add_post_transform(PartsBeforeChapters)
+
+
+class LeaveOnTheWeb(SphinxPostTransform):
+    """Pages that are only looked up are not printed."""
+
+    default_priority = 4  # before links are looked up
+    formats = ("latex",)
+
+    def run(self, **kwargs: Any) -> None:
+        """Take those pages out of the document."""
+        for page in list(self.document.findall(addnodes.start_of_file)):
+            if page["docname"].startswith(ON_THE_WEB):
+                page.parent.remove(page)
+
+
+def leave_links(app: Sphinx, doctree: nodes.document, _docname: str) -> None:
+    """A link to what is not printed is its text; the builder begins an address with a percent sign."""
+    for link in list(doctree.findall(nodes.reference)) if app.builder.format == "latex" else ():
+        if link.get("refuri", "").removeprefix("%").startswith(ON_THE_WEB):
+            link.replace_self(link.children)
 
 
 class DropFoldedCode(SphinxPostTransform):
@@ -85,6 +110,20 @@ class LetNamesBreak(SphinxPostTransform):
                 for piece in pieces[:-1]:
                     name += [nodes.Text(piece), nodes.raw("", r"\labbreak{}", format="latex")]
                 name += nodes.Text(pieces[-1])
+
+
+class TargetsOfCards(SphinxPostTransform):
+    """A link to the card of an exercise arrives: LaTeX' writer has no place for the name of a container."""
+
+    default_priority = 199
+    formats = ("latex",)
+
+    def run(self, **kwargs: Any) -> None:
+        """Begin every container that has names with a target that has them."""
+        for card in list(self.document.findall(nodes.container)):
+            if card["ids"]:
+                card.insert(0, nodes.target(ids=card["ids"]))
+                card["ids"] = []
 
 
 class BoxesForBullets(SphinxPostTransform):
