@@ -28,12 +28,11 @@ _SCALES = {
     1.024**3: "a factor of 1.074: GB (10⁹ bytes) or GiB (2³⁰)?",
 }
 
-_ORDER = "the right entries in the wrong order"
-_PLACES = "as many of each entry as there should be, at other places"
+_ORDER, _TURNED = "the right entries in the wrong order", "the right entries in the opposite order"
 PERCENT = "this is in percent; a share runs from 0 to 1"
-_NO_SHARE = "a share cannot be below 0 or above 1"
+_ABOVE, _BELOW = "more than the whole: a share is at most 1", "less than nothing: a share is at least 0"
 _NAN = "NaN where there should be a number: 0 / 0, inf / inf, inf - inf, or a missing value in it?"
-FACTS = (_ORDER, _PLACES, _NO_SHARE, _NAN)  # true of an answer, whatever others are
+FACTS = (_ORDER, _TURNED, _NAN, _ABOVE, _BELOW)  # true of an answer, whatever others are
 
 
 @dataclass(frozen=True)
@@ -158,16 +157,38 @@ def generic(share: bool, expected: Any, got: Any) -> str:
     rest = all(math.isclose(b, 1 - a, rel_tol=1e-6, abs_tol=1e-9) for a, b in pairs)
     if share and rest and any(0 < a < 1 for a, _ in pairs):
         return "this is the other part: 1 minus the share that was asked for"
-    if share and any(b < -1e-9 or b > 1 + 1e-9 for _, b in pairs):
-        return _NO_SHARE
-    if (
-        isinstance(expected, list)
-        and isinstance(got, list)
-        and sorted(map(repr, expected)) == sorted(map(repr, got))
+    if turned := _turned(pairs, share):
+        return turned
+    if share and (beyond := next((b for _, b in pairs if b < -1e-9 or b > 1 + 1e-9), 0.0)):
+        return _BELOW if beyond < 0 else _ABOVE
+    return _moved(expected, got) if isinstance(expected, list) and isinstance(got, list) else ""
+
+
+def _turned(pairs: Sequence[tuple[float, float]], share: bool) -> str:
+    """In words, that right numbers were divided the other way round, or a share by the rest of its whole."""
+    if all(a == b or (a and math.isclose(b, 1 / a, rel_tol=1e-6)) for a, b in pairs) and any(
+        _is_telling(a) and a != b for a, b in pairs
     ):
-        if len(expected) < 4 and all(map(_is_small, expected)):
-            return ""  # a few small numbers are the same by chance
-        return _ORDER if len(set(map(repr, expected))) == len(expected) else _PLACES
+        return "divided the other way round: this is 1 over what was asked for"
+    if share and any(0 < a < 1 for a, _ in pairs) and all(0 <= a < 1 or a == b for a, b in pairs):
+        if all(math.isclose(b, a / (1 - a), rel_tol=1e-6) for a, b in pairs if a < 1):
+            return "this is the part over the rest; a share is the part over the whole"
+        if all(math.isclose(b, (1 - a) / a, rel_tol=1e-6) for a, b in pairs if 0 < a < 1):
+            return "this is the rest over the part; a share is the part over the whole"
+    return ""
+
+
+def _moved(expected: Sequence[Any], got: Sequence[Any]) -> str:
+    """In words, that entries are the right ones in another order, or stand earlier or later."""
+    right, other = list(map(repr, expected)), list(map(repr, got))
+    if len(right) != len(other) or (len(right) < 4 and all(map(_is_small, expected))):
+        return ""  # a few small numbers are the same by chance
+    if sorted(right) == sorted(other) and len(set(right)) == len(right):
+        return _TURNED if right == other[::-1] and len(right) > 2 else _ORDER
+    for by in range(1, len(right) // 3 + 1):
+        for early, late, word in ((right, other, "later"), (other, right, "earlier")):
+            if early[:-by] == late[by:] and len(set(early[:-by])) > 1:
+                return f"the right entries, {by} {'place' if by == 1 else 'places'} {word}"
     return ""
 
 

@@ -163,7 +163,7 @@ class Task:
     def _generic(self, case: Case, got: Any, after: Sequence[Answered]) -> str:
         """A mistake that any answer can have, if all wrong ones of the function have the same."""
         said = cases.generic(case.share, self.expect(case), got)
-        if not said or said in cases.FACTS:
+        if not said or _gist(said) in cases.FACTS:
             return said
         if said.endswith("?") and "byte" not in self.source.lower():
             return ""  # a factor of 8, and nothing here is counted in bytes
