@@ -119,6 +119,8 @@ def matches(expected: Any, got: Any, relative: float) -> bool:
         return math.isclose(expected, got, rel_tol=relative, abs_tol=relative * 1e-3) or (
             math.isnan(expected) and math.isnan(got)
         )
+    if isinstance(expected, pd.DataFrame) and isinstance(got, pd.DataFrame):
+        return expected.equals(got)  # two wrong answers: none asks for a table
     return type(expected) is type(got) and bool(expected == got)
 
 
@@ -231,17 +233,26 @@ def shape(expected: Any, got: Any, may_be_none: bool = False) -> str:
             words.append("missing: " + ", ".join(map(_key_text, sorted(missing, key=repr))))
         if extra:
             words.append("not expected: " + ", ".join(map(_key_text, sorted(extra, key=repr))))
-        return f"the keys differ ({'; '.join(words)})" if words else ""
+        if words:
+            return f"the keys differ ({'; '.join(words)})"
+        return _of_entries([(value, got[key]) for key, value in expected.items()])
     if isinstance(expected, list):
         if not isinstance(got, list):
             return f"the answer should be {_kind(expected)}, not {_kind(got)}"
         if len(expected) != len(got):
             entries = "entry" if len(expected) == 1 else "entries"
             return f"the answer should have {len(expected)} {entries}, it has {len(got)}"
-        return ""
+        return _of_entries(list(zip(expected, got, strict=True)))
     if _is_number(expected) != _is_number(got) or isinstance(expected, str) != isinstance(got, str):
         return f"the answer should be {_kind(expected)}, not {_kind(got)}"
     return ""
+
+
+def _of_entries(pairs: Sequence[tuple[Any, Any]]) -> str:
+    """In words: entries are not of the kind that was asked for, all that are wrong in the same way."""
+    said = {shape(one, other, may_be_none=True) for one, other in pairs if not matches(one, other, 1e-6)}
+    found = said.pop() if len(said) == 1 else ""
+    return found.replace("the answer", "an entry", 1).replace("the keys", "an entry: the keys", 1)
 
 
 def _kind(value: Any) -> str:

@@ -206,7 +206,10 @@ class Share(Number):
         """Percent, no share, the other part, or too rough a reading."""
         if self.gives(1 - right, given):
             return "this is the other part: 1 minus the share that was asked for"
-        others = [(100 * right, "a share runs from 0 to 1; this is in percent")]
+        others = [
+            (100 * right, "a share runs from 0 to 1; this is in percent"),
+            (100 * (1 - right), "this is the other part, in percent; a share runs from 0 to 1"),
+        ]
         if 0 < right < 1:
             others += [
                 (1 / right, "the other way round"),

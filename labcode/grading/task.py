@@ -131,7 +131,8 @@ class Task:
         words = self.words(case.function)
         if expected not in words or len(words) < 2:
             return ""
-        close = difflib.get_close_matches(got, words, n=1)
+        alike = {word.casefold(): word for word in words}
+        close = [alike[one] for one in difflib.get_close_matches(got.casefold(), alike, n=1)]
         meant = f"; did you mean {close[0]!r}?" if close else ""
         return f"{got!r} is none of: {', '.join(map(repr, words))}{meant}"
 

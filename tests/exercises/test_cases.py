@@ -102,6 +102,11 @@ def test_right_answers(judge: Judge, expected: Any, got: Any) -> None:
         (3, True, "the answer should be a whole number, not True or False"),
         (3.0, Other("ndarray", "…"), "the answer is a ndarray; return a number"),
         (3.0, pd.DataFrame({"a": [1]}), "the answer should be a number, not a table (DataFrame)"),
+        ({0: 3.0, 1: 2.0}, {0: "3.0", 1: "2.0"}, "an entry should be a number, not a text"),
+        ([[1, 2], [3, 4]], [[1, 2], 3], "an entry should be a list (or tuple), not a whole number"),
+        ([[1], [2]], [[1, 2], [2]], "an entry should have 1 entry, it has 2"),
+        ([3.0, "x"], ["3.0", 1], ""),  # each in another way
+        ([3.0, 2.0], [None, 2.0], "an entry should be a number, not nothing (None)"),
         (3.0, 4.0, ""),
     ],
 )
@@ -133,6 +138,14 @@ def test_a_none_that_is_meant_is_no_missing_return() -> None:
 def test_shares_have_mistakes_of_their_own(judge: Judge, expected: Any, got: Any, words: str) -> None:
     found = likely(judge(expected, got, share=True))
     assert words in found and bool(found) == bool(words)
+
+
+def test_tables_as_answers_are_told_as_such() -> None:
+    """One table after the other, which are not compared as numbers are."""
+    short, table = "nsys-ex01a", pd.DataFrame({"a": [1]})
+    first, *more = (one for one in cases_of(short, 7) if one.function == "gpu_idle_share")
+    said = task(short).judge(first, table, (), [(one, table) for one in more])
+    assert likely(said) == "the answer should be a dictionary, not a table (DataFrame)"
 
 
 def test_bits_for_bytes_are_told_only_of_bytes(tmp_path: Path) -> None:

@@ -144,6 +144,10 @@ def test_all_that_is_wrong_with_a_sheet_is_told_at_once(asked: Sheet) -> None:
             {"idle": "1.5"},
             "idle: 1.5 is not right: the rest over the part; a share is the part over the whole",
         ),
+        (
+            {"idle": "60"},
+            "idle: 60 is not right: this is the other part, in percent; a share runs from 0 to 1",
+        ),
         ({"idle": "2.6"}, "idle: 2.6 is not right: a share runs from 0 to 1; 2.6 is above"),
         ({"idle": "-0.1"}, "idle: -0.1 is not right: a share runs from 0 to 1; -0.1 is below"),
         ({"step_ms": "12500"}, "step_ms: 12500 is not right: a factor of 1,000: check the unit"),
