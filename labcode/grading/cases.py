@@ -18,6 +18,7 @@ from labcode.show import cut, time_text
 SMALL_TABLE = 12
 _COUNTS = 1000  # whole numbers below are counts, which have no unit
 _SMALL, _SEVERAL = 100, 4
+_ZERO = 1e-15
 _SCALES = {
     1e3: "a factor of 1,000: check the unit (ns, µs, ms, s)",
     1e6: "a factor of 1,000,000: check the unit (ns and ms, bytes and MB)",
@@ -122,6 +123,13 @@ def matches(expected: Any, got: Any, relative: float) -> bool:
     if isinstance(expected, pd.DataFrame) and isinstance(got, pd.DataFrame):
         return expected.equals(got)  # two wrong answers: none asks for a table
     return type(expected) is type(got) and bool(expected == got)
+
+
+def alike(gives: Any, got: Any, relative: float) -> bool:
+    """Whether two answers, of which neither may be right, are the same: as `matches`, but zero is zero."""
+    return matches(gives, got, relative) and all(
+        (abs(a) < _ZERO) == (abs(b) < _ZERO) for a, b in zip(_numbers(gives), _numbers(got), strict=True)
+    )
 
 
 def plain(value: Any) -> Any:

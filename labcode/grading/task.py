@@ -188,7 +188,7 @@ class Task:
             for number, mistake in enumerate(self.mistakes):
                 gives = self.given(number, case)
                 if (
-                    cases.matches(gives, got, case.relative)
+                    cases.alike(gives, got, case.relative)
                     and not cases.matches(expected, gives, case.relative)
                     and self._explains(number, before, after or ())
                 ):
@@ -212,7 +212,7 @@ class Task:
             gives = self.given(number, one)
             if isinstance(gives, Exception):  # whose answer has an answer there may have the mistake, too
                 continue
-            if not cases.matches(gives, answered, one.relative):
+            if not cases.alike(gives, answered, one.relative):
                 return False
         return True
 

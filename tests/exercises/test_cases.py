@@ -140,6 +140,12 @@ def test_shares_have_mistakes_of_their_own(judge: Judge, expected: Any, got: Any
     assert words in found and bool(found) == bool(words)
 
 
+def test_nothing_is_no_mistake_that_gives_next_to_nothing(judge: Judge) -> None:
+    mistakes = {"the other way round": "[one * 1e-12 for one in value]"}
+    assert likely(judge([0.83, 1.24], [0.83e-12, 1.24e-12], mistakes)) == "the other way round"
+    assert likely(judge([0.83, 1.24], [0.0, 0.0], mistakes)) == ""
+
+
 def test_tables_as_answers_are_told_as_such() -> None:
     """One table after the other, which are not compared as numbers are."""
     short, table = "nsys-ex01a", pd.DataFrame({"a": [1]})
