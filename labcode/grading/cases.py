@@ -176,6 +176,8 @@ def generic(share: bool, expected: Any, got: Any) -> str:
 
 def _turned(pairs: Sequence[tuple[float, float]], share: bool) -> str:
     """In words, that right numbers were divided the other way round, or a share by the rest of its whole."""
+    if all(b in (0, 1, 2) for a, b in pairs if a != b):
+        return ""  # which is so by chance
     if all(a == b or (a and math.isclose(b, 1 / a, rel_tol=1e-6)) for a, b in pairs) and any(
         _is_telling(a) and a != b for a, b in pairs
     ):

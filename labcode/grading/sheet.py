@@ -210,7 +210,7 @@ class Share(Number):
             (100 * right, "a share runs from 0 to 1; this is in percent"),
             (100 * (1 - right), "this is the other part, in percent; a share runs from 0 to 1"),
         ]
-        if 0 < right < 1:
+        if 0 < right < 1 and given not in (1, 2):  # which say little
             others += [
                 (1 / right, "the other way round"),
                 (right / (1 - right), "the part over the rest; a share is the part over the whole"),

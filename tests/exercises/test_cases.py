@@ -128,6 +128,7 @@ def test_a_none_that_is_meant_is_no_missing_return() -> None:
         ({0: 0.25, 1: 1.0}, {0: 0.75, 1: 0.0}, "this is the other part: 1 minus the share"),
         (0.25, 1.2, "more than the whole: a share is at most 1"),
         (0.25, 4.0, "divided the other way round: this is 1 over what was asked for"),
+        (0.5, 1.0, ""),  # a constant, perhaps
         ({0: 0.25, 1: 0.5}, {0: 1 / 3, 1: 1.0}, "this is the part over the rest; a share is the part over"),
         ({0: 0.25, 1: 0.8}, {0: 3.0, 1: 0.25}, "this is the rest over the part; a share is the part over"),
         ({0: 0.25, 1: 0.5}, {0: 0.25, 1: 50.0}, "under 1: this is in percent"),
