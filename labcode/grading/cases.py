@@ -32,6 +32,11 @@ _SCALES = {
 _ORDER, _TURNED = "the right entries in the wrong order", "the right entries in the opposite order"
 PERCENT = "this is in percent; a share runs from 0 to 1"
 _ABOVE, _BELOW = "more than the whole: a share is at most 1", "less than nothing: a share is at least 0"
+TURNED = (  # of 0, 1, or 2 it may be so by chance
+    "divided the other way round: this is 1 over what was asked for",
+    "this is the part over the rest; a share is the part over the whole",
+    "this is the rest over the part; a share is the part over the whole",
+)
 _NAN = "NaN where there should be a number: 0 / 0, inf / inf, inf - inf, or a missing value in it?"
 FACTS = (_ORDER, _TURNED, _NAN, _ABOVE, _BELOW)  # true of an answer, whatever others are
 
@@ -176,17 +181,15 @@ def generic(share: bool, expected: Any, got: Any) -> str:
 
 def _turned(pairs: Sequence[tuple[float, float]], share: bool) -> str:
     """In words, that right numbers were divided the other way round, or a share by the rest of its whole."""
-    if all(b in (0, 1, 2) for a, b in pairs if a != b):
-        return ""  # which is so by chance
     if all(a == b or (a and math.isclose(b, 1 / a, rel_tol=1e-6)) for a, b in pairs) and any(
         _is_telling(a) and a != b for a, b in pairs
     ):
-        return "divided the other way round: this is 1 over what was asked for"
+        return TURNED[0]
     if share and any(0 < a < 1 for a, _ in pairs) and all(0 <= a < 1 or a == b for a, b in pairs):
         if all(math.isclose(b, a / (1 - a), rel_tol=1e-6) for a, b in pairs if a < 1):
-            return "this is the part over the rest; a share is the part over the whole"
+            return TURNED[1]
         if all(math.isclose(b, (1 - a) / a, rel_tol=1e-6) for a, b in pairs if 0 < a < 1):
-            return "this is the rest over the part; a share is the part over the whole"
+            return TURNED[2]
     return ""
 
 
@@ -211,6 +214,11 @@ def telling(answers: Sequence[Any]) -> bool:
     are several different ones.
     """
     return any(map(_is_telling, answers)) or len(set(map(repr, answers))) >= _SEVERAL
+
+
+def by_chance(answers: Sequence[Any]) -> bool:
+    """Whether no number of these answers is another one than 0, 1, and 2."""
+    return all(number in (0, 1, 2) for answer in answers for number in _numbers(answer))
 
 
 def _is_telling(answer: Any) -> bool:

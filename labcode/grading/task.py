@@ -169,6 +169,8 @@ class Task:
         if said.endswith("?") and "byte" not in self.source.lower():
             return ""  # a factor of 8, and nothing here is counted in bytes
         wrong = [one for one in after if not self._right(*one)]
+        if _gist(said) in cases.TURNED and cases.by_chance([got, *(answered for _, answered in wrong)]):
+            return ""
         percent = _gist(said) == cases.PERCENT  # also where the whole is more than 1
         given = [_gist(cases.generic(c.share or percent, self.expect(c), got)) for c, got in wrong]
         return said if set(given) <= {_gist(said)} else ""
