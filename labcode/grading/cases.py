@@ -20,7 +20,7 @@ _COUNTS = 1000  # whole numbers below are counts, which have no unit
 _SMALL, _SEVERAL = 100, 4
 _ZERO = 1e-15
 _SCALES = {
-    1e3: "a factor of 1,000: check the unit (ns, µs, ms, s)",
+    1e3: "a factor of 1,000: check the unit (such as ms and s, MB and GB)",
     1e6: "a factor of 1,000,000: check the unit (ns and ms, bytes and MB)",
     1e9: "a factor of 1,000,000,000: check the unit (ns and s, bytes and GB)",
     8.0: "a factor of 8: bits or bytes?",
@@ -36,6 +36,7 @@ TURNED = (  # of 0, 1, or 2 it may be so by chance
     "divided the other way round: this is 1 over what was asked for",
     "this is the part over the rest; a share is the part over the whole",
     "this is the rest over the part; a share is the part over the whole",
+    "this is the other part: 1 minus the share that was asked for",
 )
 _NAN = "NaN where there should be a number: 0 / 0, inf / inf, inf - inf, or a missing value in it?"
 FACTS = (_ORDER, _TURNED, _NAN, _ABOVE, _BELOW)  # true of an answer, whatever others are
@@ -169,9 +170,8 @@ def generic(share: bool, expected: Any, got: Any) -> str:
                     return words
         if all(math.isclose(b, -a, rel_tol=1e-6) for a, b in telling):
             return "the sign is the other way round"
-    rest = all(math.isclose(b, 1 - a, rel_tol=1e-6, abs_tol=1e-9) for a, b in pairs)
-    if share and rest and any(0 < a < 1 for a, _ in pairs):
-        return "this is the other part: 1 minus the share that was asked for"
+    if share and pairs and all(math.isclose(b, 1 - a, rel_tol=1e-6, abs_tol=1e-9) for a, b in pairs):
+        return TURNED[3]
     if turned := _turned(pairs, share):
         return turned
     if share and (beyond := next((b for _, b in pairs if b < -1e-9 or b > 1 + 1e-9), 0.0)):

@@ -290,7 +290,7 @@ class Name(Question):
             return ""  # a whole name, if part of another one, too
         found = [name for name in right.all if given.lower() in name.lower()]
         if not found:
-            return "no such name is in the capture"
+            return "no name that is asked about contains that"
         return f"{len(found)} names contain that: write more of it" if len(found) > 1 else ""
 
     def shown(self, value: Any) -> str:

@@ -157,7 +157,7 @@ def test_all_that_is_wrong_with_a_sheet_is_told_at_once(asked: Sheet) -> None:
         ({"step_ms": "10.4"}, "step_ms: 10.4 is not right"),  # a sixth beside it is not near
         ({"steps": "8"}, "steps: 8 is not right: one off: are the first and the last counted?"),
         ({"kernel": '"gemm"'}, 'kernel: "gemm" is not right: 2 names contain that: write more of it'),
-        ({"kernel": '"sofmax"'}, 'kernel: "sofmax" is not right: no such name is in the capture'),
+        ({"kernel": '"sofmax"'}, 'kernel: "sofmax" is not right: no name that is asked about contains that'),
         ({"kernel": '"scale"'}, 'kernel: "scale" is not right'),
     ],
 )
