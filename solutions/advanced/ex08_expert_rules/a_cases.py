@@ -21,7 +21,6 @@ Rng = np.random.Generator
 EXAM = (
     ("memory_timeline", "exam_pinned"),
     ("memory_timeline", "exam_pipelined"),
-    ("timeline_basics", "exam_baseline"),
 )
 
 
@@ -142,7 +141,6 @@ def _captures(rng: Rng) -> list[tuple[str, tuple[Database, str]]]:
         ("copies within the GPU", made(_loop(rng, copy=0.8, kind="D2D"))),
         ("memsets beside the copies", made(_loop(rng, copy=0.8, memset=True))),
         ("long copies before the measured part", made(*setup, window=window)),
-        ("no copies at all", made(_beside(rng, 31, 0, covered))),
         ("graph launches that left no trace", made(*_lost_graphs(rng))),
         ("no operation of any GPU", made(*_no_work())),
     ]
