@@ -18,8 +18,9 @@ from labcode.show import cut, time_text
 SMALL_TABLE = 12
 _COUNTS = 1000  # whole numbers below are counts, which have no unit
 _SMALL, _SEVERAL = 100, 4
+_ZERO = 1e-15
 _SCALES = {
-    1e3: "a factor of 1,000: check the unit (ns, µs, ms, s)",
+    1e3: "a factor of 1,000: check the unit (such as ms and s, MB and GB)",
     1e6: "a factor of 1,000,000: check the unit (ns and ms, bytes and MB)",
     1e9: "a factor of 1,000,000,000: check the unit (ns and s, bytes and GB)",
     8.0: "a factor of 8: bits or bytes?",
@@ -28,12 +29,17 @@ _SCALES = {
     1.024**3: "a factor of 1.074: GB (10⁹ bytes) or GiB (2³⁰)?",
 }
 
-_ORDER = "the right entries in the wrong order"
-_PLACES = "as many of each entry as there should be, at other places"
+_ORDER, _TURNED = "the right entries in the wrong order", "the right entries in the opposite order"
 PERCENT = "this is in percent; a share runs from 0 to 1"
-_NO_SHARE = "a share cannot be below 0 or above 1"
+_ABOVE, _BELOW = "more than the whole: a share is at most 1", "less than nothing: a share is at least 0"
+TURNED = (  # of 0, 1, or 2 it may be so by chance
+    "divided the other way round: this is 1 over what was asked for",
+    "this is the part over the rest; a share is the part over the whole",
+    "this is the rest over the part; a share is the part over the whole",
+    "this is the other part: 1 minus the share that was asked for",
+)
 _NAN = "NaN where there should be a number: 0 / 0, inf / inf, inf - inf, or a missing value in it?"
-FACTS = (_ORDER, _PLACES, _NO_SHARE, _NAN)  # true of an answer, whatever others are
+FACTS = (_ORDER, _TURNED, _NAN, _ABOVE, _BELOW)  # true of an answer, whatever others are
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,16 @@ def matches(expected: Any, got: Any, relative: float) -> bool:
         return math.isclose(expected, got, rel_tol=relative, abs_tol=relative * 1e-3) or (
             math.isnan(expected) and math.isnan(got)
         )
+    if isinstance(expected, pd.DataFrame) and isinstance(got, pd.DataFrame):
+        return expected.equals(got)  # two wrong answers: none asks for a table
     return type(expected) is type(got) and bool(expected == got)
+
+
+def alike(gives: Any, got: Any, relative: float) -> bool:
+    """Whether two answers, of which neither may be right, are the same: as `matches`, but zero is zero."""
+    return matches(gives, got, relative) and all(
+        (abs(a) < _ZERO) == (abs(b) < _ZERO) for a, b in zip(_numbers(gives), _numbers(got), strict=True)
+    )
 
 
 def plain(value: Any) -> Any:
@@ -155,19 +170,40 @@ def generic(share: bool, expected: Any, got: Any) -> str:
                     return words
         if all(math.isclose(b, -a, rel_tol=1e-6) for a, b in telling):
             return "the sign is the other way round"
-    rest = all(math.isclose(b, 1 - a, rel_tol=1e-6, abs_tol=1e-9) for a, b in pairs)
-    if share and rest and any(0 < a < 1 for a, _ in pairs):
-        return "this is the other part: 1 minus the share that was asked for"
-    if share and any(b < -1e-9 or b > 1 + 1e-9 for _, b in pairs):
-        return _NO_SHARE
-    if (
-        isinstance(expected, list)
-        and isinstance(got, list)
-        and sorted(map(repr, expected)) == sorted(map(repr, got))
+    if share and pairs and all(math.isclose(b, 1 - a, rel_tol=1e-6, abs_tol=1e-9) for a, b in pairs):
+        return TURNED[3]
+    if turned := _turned(pairs, share):
+        return turned
+    if share and (beyond := next((b for _, b in pairs if b < -1e-9 or b > 1 + 1e-9), 0.0)):
+        return _BELOW if beyond < 0 else _ABOVE
+    return _moved(expected, got) if isinstance(expected, list) and isinstance(got, list) else ""
+
+
+def _turned(pairs: Sequence[tuple[float, float]], share: bool) -> str:
+    """In words, that right numbers were divided the other way round, or a share by the rest of its whole."""
+    if all(a == b or (a and math.isclose(b, 1 / a, rel_tol=1e-6)) for a, b in pairs) and any(
+        _is_telling(a) and a != b for a, b in pairs
     ):
-        if len(expected) < 4 and all(map(_is_small, expected)):
-            return ""  # a few small numbers are the same by chance
-        return _ORDER if len(set(map(repr, expected))) == len(expected) else _PLACES
+        return TURNED[0]
+    if share and any(0 < a < 1 for a, _ in pairs) and all(0 <= a < 1 or a == b for a, b in pairs):
+        if all(math.isclose(b, a / (1 - a), rel_tol=1e-6) for a, b in pairs if a < 1):
+            return TURNED[1]
+        if all(math.isclose(b, (1 - a) / a, rel_tol=1e-6) for a, b in pairs if 0 < a < 1):
+            return TURNED[2]
+    return ""
+
+
+def _moved(expected: Sequence[Any], got: Sequence[Any]) -> str:
+    """In words, that entries are the right ones in another order, or stand earlier or later."""
+    right, other = list(map(repr, expected)), list(map(repr, got))
+    if len(right) != len(other) or (len(right) < 4 and all(map(_is_small, expected))):
+        return ""  # a few small numbers are the same by chance
+    if sorted(right) == sorted(other) and len(set(right)) == len(right):
+        return _TURNED if right == other[::-1] and len(right) > 2 else _ORDER
+    for by in range(1, len(right) // 3 + 1):
+        for early, late, word in ((right, other, "later"), (other, right, "earlier")):
+            if early[:-by] == late[by:] and len(set(early[:-by])) > 1:
+                return f"the right entries, {by} {'place' if by == 1 else 'places'} {word}"
     return ""
 
 
@@ -178,6 +214,11 @@ def telling(answers: Sequence[Any]) -> bool:
     are several different ones.
     """
     return any(map(_is_telling, answers)) or len(set(map(repr, answers))) >= _SEVERAL
+
+
+def by_chance(answers: Sequence[Any]) -> bool:
+    """Whether no number of these answers is another one than 0, 1, and 2."""
+    return all(number in (0, 1, 2) for answer in answers for number in _numbers(answer))
 
 
 def _is_telling(answer: Any) -> bool:
@@ -210,17 +251,26 @@ def shape(expected: Any, got: Any, may_be_none: bool = False) -> str:
             words.append("missing: " + ", ".join(map(_key_text, sorted(missing, key=repr))))
         if extra:
             words.append("not expected: " + ", ".join(map(_key_text, sorted(extra, key=repr))))
-        return f"the keys differ ({'; '.join(words)})" if words else ""
+        if words:
+            return f"the keys differ ({'; '.join(words)})"
+        return _of_entries([(value, got[key]) for key, value in expected.items()])
     if isinstance(expected, list):
         if not isinstance(got, list):
             return f"the answer should be {_kind(expected)}, not {_kind(got)}"
         if len(expected) != len(got):
             entries = "entry" if len(expected) == 1 else "entries"
             return f"the answer should have {len(expected)} {entries}, it has {len(got)}"
-        return ""
+        return _of_entries(list(zip(expected, got, strict=True)))
     if _is_number(expected) != _is_number(got) or isinstance(expected, str) != isinstance(got, str):
         return f"the answer should be {_kind(expected)}, not {_kind(got)}"
     return ""
+
+
+def _of_entries(pairs: Sequence[tuple[Any, Any]]) -> str:
+    """In words: entries are not of the kind that was asked for, all that are wrong in the same way."""
+    said = {shape(one, other, may_be_none=True) for one, other in pairs if not matches(one, other, 1e-6)}
+    found = said.pop() if len(said) == 1 else ""
+    return found.replace("the answer", "an entry", 1).replace("the keys", "an entry: the keys", 1)
 
 
 def _kind(value: Any) -> str:

@@ -90,14 +90,34 @@ LABCODE: Mapping[str, Options] = {
     },
 }
 TOOLS = ("nsys", "ncu", "torch.profiler", "labcode")
-_UNJUDGED = {  # options that there are, of which nothing is said here
-    "nsys": "backtrace cpu-core-events cpu-core-metrics cuda-event-trace cuda-flush-interval event-sample "
-    "gpu-metrics-set gpuctxsw inherit-environment kill mpi-impl nvtx-domain-exclude nvtx-domain-include "
-    "os-events osrt-threshold python-functions-trace resolve-symbols run-as session-new show-output "
-    "start-later stop-on-exit wait",
-    "ncu": "app-replay-mode apply-rules call-stack csv device devices disable-extra-suffixes filter-mode "
-    "kill log-file page pm-sampling-interval print-details print-summary print-units range-filter rule "
-    "source-folders target-processes-filter verbose warp-sampling-interval warp-sampling-max-passes",
+_UNJUDGED = {  # options that there are, of which nothing is said here: those with a value, those without
+    "nsys": (
+        "backtrace cpu-core-events cpu-core-metrics cuda-event-trace cuda-flush-interval event-sample "
+        "gpu-metrics-set gpuctxsw kill mpi-impl os-events osrt-threshold python-functions-trace "
+        "resolve-symbols session-new show-output stop-on-exit wait",
+        "",
+    ),
+    "ncu": (
+        "app-replay-mode apply-rules kill log-file page pm-sampling-interval print-details print-summary "
+        "print-units rule source-folders warp-sampling-interval warp-sampling-max-passes",
+        "call-stack csv disable-extra-suffixes verbose",
+    ),
+}
+_BEYOND = {  # options that there are, and change what nothing here tells
+    "start-later": "recording would wait for `nsys start`, which nothing here calls",
+    "inherit-environment": "the program would miss variables, and nothing here says which it needs",
+    "run-as": "the program would be another user's, and nothing here says of any",
+    **dict.fromkeys(
+        ("nvtx-domain-include", "nvtx-domain-exclude"),
+        "ranges would be left out by their domain, and nothing here says which they have",
+    ),
+    **dict.fromkeys(
+        ("device", "devices"), "launches would be left out by their GPU, and nothing here says which it is"
+    ),
+    **dict.fromkeys(
+        ("filter-mode", "range-filter", "target-processes-filter"),
+        "launches would be picked by what nothing here tells; other options pick them, too",
+    ),
 }
 _SETS = {
     "": {"SpeedOfLight", "LaunchStats", "Occupancy", "WorkloadDistribution"},
@@ -123,11 +143,12 @@ class Launch:
 
 @dataclass(frozen=True)
 class Line:
-    """A command taken apart: what stands before the program, by option, and the program."""
+    """A command taken apart: its options (those that are not judged apart) and the program."""
 
     options: Mapping[str, tuple[str, ...]]
     known: Options
     program: tuple[str, ...]
+    unjudged: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> str:
         """The value of an option, the last if it stands there several times, or its default."""
@@ -433,7 +454,7 @@ def _line(command: str, words: Sequence[str], known: Options, *, mixed: bool = F
     """Options and the rest; with ``mixed`` options may stand after it, too."""
     short = {one[0]: name for name, one in known.items() if one[0]}
     found: dict[str, tuple[str, ...]] = {}
-    rest, left = list[str](), list(words)
+    rest, left, unjudged = list[str](), list(words), list[str]()
     while left:
         word = left.pop(0)
         if not word.startswith("-") or word == "-":
@@ -449,8 +470,16 @@ def _line(command: str, words: Sequence[str], known: Options, *, mixed: bool = F
             name = short.get(name, name)
         if name not in known:
             tool = command.partition(" ")[0]
-            if name in _UNJUDGED.get(tool, "").split():
-                raise LabError(f"{tool} has --{name}, which is not judged here: leave it out")
+            valued, flags = (one.split() for one in _UNJUDGED.get(tool, ("", "")))
+            if name in valued or name in flags:
+                unjudged.append(name)
+                if name in valued and not given and not left:
+                    raise LabError(f"{command}: --{name} wants a value")
+                if name in valued and not given:
+                    left.pop(0)
+                continue
+            if tool in _UNJUDGED and name in _BEYOND:
+                raise LabError(f"{command}: with --{name} {_BEYOND[name]}")
             begin = [one for one in known if name and one.startswith(name)]
             close = begin or difflib.get_close_matches(name, known, n=1, cutoff=0.75)
             others = {"nsys": NSYS, "ncu": NCU, **{f"labcode {one}": names for one, names in LABCODE.items()}}
@@ -474,7 +503,7 @@ def _line(command: str, words: Sequence[str], known: Options, *, mixed: bool = F
         if name in _BETWEEN and not low <= int(value) <= high:
             raise LabError(f"{command}: --{name} is {low:,} to {high:,}, not {value}")
         found[name] = (*found.get(name, ()), value)
-    return Line(found, known, tuple(rest))
+    return Line(found, known, tuple(rest), tuple(dict.fromkeys(unjudged)))
 
 
 def _with_program(command: str, line: Line) -> Line:

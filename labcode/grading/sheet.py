@@ -204,14 +204,27 @@ class Share(Number):
 
     def near(self, right: Any, given: Any) -> str:
         """Percent, no share, the other part, or too rough a reading."""
+        if self.gives(1 - right, given):
+            return "this is the other part: 1 minus the share that was asked for"
+        others = [
+            (100 * right, "a share runs from 0 to 1; this is in percent"),
+            (100 * (1 - right), "this is the other part, in percent; a share runs from 0 to 1"),
+        ]
+        if 0 < right < 1 and given not in (1, 2):  # which say little
+            others += [
+                (1 / right, "the other way round"),
+                (right / (1 - right), "the part over the rest; a share is the part over the whole"),
+                (1 / right - 1, "the rest over the part; a share is the part over the whole"),
+            ]
+        plain, least = Number(self.key, ""), 1 if given > 1 else _AS_NEAR / abs(given or 1)
+        found = [(_apart(value, given), words) for value, words in others if plain.gives(value, given)]
+        found = sorted((far, words) for far, words in found if far <= least)
+        if found:
+            return "; or else: ".join(w for far, w in found[:2] if far <= found[0][0] + _AS_NEAR)
         if not 0 <= given <= 1:
             beyond = f"{given:g} is {'below' if given < 0 else 'above'}"
             percent = self.same(right, given / 100)
-            if given > 1 and right and Number.gives(Number(self.key, ""), 1 / right, given):
-                return "the other way round"
             return f"a share runs from 0 to 1; {'this is in percent' if percent else beyond}"
-        if self.gives(1 - right, given):
-            return "this is the other part: 1 minus the share that was asked for"
         close = max(2 * self.by, _ROUGHLY * abs(right))
         return super().near(right, given) if abs(given - right) <= min(_NEAR * self.by, close) else ""
 
@@ -277,7 +290,7 @@ class Name(Question):
             return ""  # a whole name, if part of another one, too
         found = [name for name in right.all if given.lower() in name.lower()]
         if not found:
-            return "no such name is in the capture"
+            return "no name that is asked about contains that"
         return f"{len(found)} names contain that: write more of it" if len(found) > 1 else ""
 
     def shown(self, value: Any) -> str:
@@ -399,6 +412,14 @@ class Command(Question):
 
         recording = commands.read(self.tool, given)
         return [check.told(recording) for check in right.checks if not check.holds(recording)]
+
+    def unjudged(self, given: str) -> str:
+        """Options of a command of which nothing is said, in words; empty where there are none."""
+        from labcode.grading import commands
+
+        recording = commands.read(self.tool, given)
+        names = () if isinstance(recording, commands.Torch) else recording.line.unjudged
+        return f"{self.key}: not judged: {', '.join(f'--{name}' for name in names)}" if names else ""
 
     def near(self, right: Any, given: Any) -> str:
         """What the first check that fails says."""
@@ -620,7 +641,7 @@ class Sheet:
             return f"{one.key}: measured {right:.4g}{unit}, you said {given[0]:g} to {given[1]:g}"
         if isinstance(one, Number) and not isinstance(one, Count):
             return f"{one.key}: {one.shown(right)}, you said {given:g}"
-        return ""
+        return one.unjudged(given) if isinstance(one, Command) else ""
 
 
 def read(home: Path, exercise: Exercise, part: Part) -> Sheet:

@@ -131,7 +131,8 @@ class Task:
         words = self.words(case.function)
         if expected not in words or len(words) < 2:
             return ""
-        close = difflib.get_close_matches(got, words, n=1)
+        alike = {word.casefold(): word for word in words}
+        close = [alike[one] for one in difflib.get_close_matches(got.casefold(), alike, n=1)]
         meant = f"; did you mean {close[0]!r}?" if close else ""
         return f"{got!r} is none of: {', '.join(map(repr, words))}{meant}"
 
@@ -163,11 +164,13 @@ class Task:
     def _generic(self, case: Case, got: Any, after: Sequence[Answered]) -> str:
         """A mistake that any answer can have, if all wrong ones of the function have the same."""
         said = cases.generic(case.share, self.expect(case), got)
-        if not said or said in cases.FACTS:
+        if not said or _gist(said) in cases.FACTS:
             return said
         if said.endswith("?") and "byte" not in self.source.lower():
             return ""  # a factor of 8, and nothing here is counted in bytes
         wrong = [one for one in after if not self._right(*one)]
+        if _gist(said) in cases.TURNED and cases.by_chance([got, *(answered for _, answered in wrong)]):
+            return ""
         percent = _gist(said) == cases.PERCENT  # also where the whole is more than 1
         given = [_gist(cases.generic(c.share or percent, self.expect(c), got)) for c, got in wrong]
         return said if set(given) <= {_gist(said)} else ""
@@ -187,7 +190,7 @@ class Task:
             for number, mistake in enumerate(self.mistakes):
                 gives = self.given(number, case)
                 if (
-                    cases.matches(gives, got, case.relative)
+                    cases.alike(gives, got, case.relative)
                     and not cases.matches(expected, gives, case.relative)
                     and self._explains(number, before, after or ())
                 ):
@@ -211,7 +214,7 @@ class Task:
             gives = self.given(number, one)
             if isinstance(gives, Exception):  # whose answer has an answer there may have the mistake, too
                 continue
-            if not cases.matches(gives, answered, one.relative):
+            if not cases.alike(gives, answered, one.relative):
                 return False
         return True
 

@@ -74,12 +74,15 @@ def test_right_answers(judge: Judge, expected: Any, got: Any) -> None:
         (10.0, 10.0 * 1.024**2, "MB (10⁶ bytes) or MiB (2²⁰)?"),
         (10.0, 10.24, "KB (1,000 bytes) or KiB (1,024)?"),
         (10.0, -10.0, "the sign is the other way round"),
-        ([1, 2, 3, 4], [4, 3, 2, 1], "the right entries in the wrong order"),
-        (
-            ["off", "on", "on"],
-            ["on", "on", "off"],
-            "as many of each entry as there should be, at other places",
-        ),
+        ([1, 2, 3, 4], [4, 3, 2, 1], "the right entries in the opposite order"),
+        ([1, 2, 3, 4], [4, 1, 3, 2], "the right entries in the wrong order"),
+        (["off", "on", "on"], ["on", "on", "off"], ""),  # as many of each, which is no reason
+        (["off", "on", "on"] * 2, ["on", "off", "on"] * 2, "the right entries, 1 place later"),
+        (["skip", "skip", *"wwaawwa"], [*"wwaawwaaw"], "the right entries, 2 places earlier"),
+        (["on"] * 6, ["off", *["on"] * 5], ""),
+        (2.5, 0.4, "divided the other way round: this is 1 over what was asked for"),
+        ([2.5, 1.0], [0.4, 1.0], "divided the other way round: this is 1 over what was asked for"),
+        (2, 0.5, ""),  # small numbers are so by chance
         ([0, 2, 1], [2, 0, 1], ""),  # three small numbers
         (3.0, math.nan, "NaN where there should be a number"),
         ({"a": [3.0, 2.0]}, {"a": [3.0, math.nan]}, "NaN where there should be a number"),
@@ -99,6 +102,11 @@ def test_right_answers(judge: Judge, expected: Any, got: Any) -> None:
         (3, True, "the answer should be a whole number, not True or False"),
         (3.0, Other("ndarray", "…"), "the answer is a ndarray; return a number"),
         (3.0, pd.DataFrame({"a": [1]}), "the answer should be a number, not a table (DataFrame)"),
+        ({0: 3.0, 1: 2.0}, {0: "3.0", 1: "2.0"}, "an entry should be a number, not a text"),
+        ([[1, 2], [3, 4]], [[1, 2], 3], "an entry should be a list (or tuple), not a whole number"),
+        ([[1], [2]], [[1, 2], [2]], "an entry should have 1 entry, it has 2"),
+        ([3.0, "x"], ["3.0", 1], ""),  # each in another way
+        ([3.0, 2.0], [None, 2.0], "an entry should be a number, not nothing (None)"),
         (3.0, 4.0, ""),
     ],
 )
@@ -118,15 +126,33 @@ def test_a_none_that_is_meant_is_no_missing_return() -> None:
     [
         ({0: 0.25, 1: 0.5}, {0: 25.0, 1: 50.0}, "this is in percent; a share runs from 0 to 1"),
         ({0: 0.25, 1: 1.0}, {0: 0.75, 1: 0.0}, "this is the other part: 1 minus the share"),
-        (0.25, 1.2, "a share cannot be below 0 or above 1"),
+        (0.25, 1.2, "more than the whole: a share is at most 1"),
+        (0.25, 4.0, "divided the other way round: this is 1 over what was asked for"),
+        (0.5, 1.0, ""),  # a constant, perhaps
+        ({0: 0.25, 1: 0.5}, {0: 1 / 3, 1: 1.0}, "this is the part over the rest; a share is the part over"),
+        ({0: 0.25, 1: 0.8}, {0: 3.0, 1: 0.25}, "this is the rest over the part; a share is the part over"),
         ({0: 0.25, 1: 0.5}, {0: 0.25, 1: 50.0}, "under 1: this is in percent"),
         (0.125, 1.0, ""),  # which is no matter of bits and bytes
-        (0.25, -0.1, "a share cannot be below 0 or above 1"),
+        (0.25, -0.1, "less than nothing: a share is at least 0"),
     ],
 )
 def test_shares_have_mistakes_of_their_own(judge: Judge, expected: Any, got: Any, words: str) -> None:
     found = likely(judge(expected, got, share=True))
     assert words in found and bool(found) == bool(words)
+
+
+def test_nothing_is_no_mistake_that_gives_next_to_nothing(judge: Judge) -> None:
+    mistakes = {"the other way round": "[one * 1e-12 for one in value]"}
+    assert likely(judge([0.83, 1.24], [0.83e-12, 1.24e-12], mistakes)) == "the other way round"
+    assert likely(judge([0.83, 1.24], [0.0, 0.0], mistakes)) == ""
+
+
+def test_tables_as_answers_are_told_as_such() -> None:
+    """One table after the other, which are not compared as numbers are."""
+    short, table = "nsys-ex01a", pd.DataFrame({"a": [1]})
+    first, *more = (one for one in cases_of(short, 7) if one.function == "gpu_idle_share")
+    said = task(short).judge(first, table, (), [(one, table) for one in more])
+    assert likely(said) == "the answer should be a dictionary, not a table (DataFrame)"
 
 
 def test_bits_for_bytes_are_told_only_of_bytes(tmp_path: Path) -> None:

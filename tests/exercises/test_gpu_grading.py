@@ -156,3 +156,34 @@ def test_decoding(monkeypatch: pytest.MonkeyPatch, device: str, time: float, sta
     assert (verdict.status, verdict.details[0]) == (status, said)
     if time == 2.0:
         assert str(verdict.pace) == "5.00 × as fast as the slow loop, 0.25 of the roof (memory)"
+
+
+@pytest.mark.parametrize(
+    ("writes", "says"),
+    [
+        ("json.dumps({'nonce': word, 'ms': 1.5})", ""),
+        ("json.dumps({'ms': 1.5})", "the record was not written by what measures"),
+        ("json.dumps({'nonce': '0' * 32, 'ms': 1.5})", "the record was not written by what measures"),
+        ("json.dumps({'nonce': word})[:-1]", "the measurement's record is damaged"),
+        ("''", "the measurement ended with exit code 0"),
+        ("json.dumps({'nonce': word, 'wrong': ['not the sum']})", "a wrong answer"),
+    ],
+)
+def test_a_record_counts_with_the_word_that_its_program_was_given(
+    tmp_path: Path, writes: str, says: str
+) -> None:
+    """It comes through a pipe, and no file is left that somebody could have written before."""
+    program, answer = tmp_path / "measures.py", tmp_path / "a_answer.py"
+    program.write_text(
+        "import json, stat, os, sys\n"
+        "word = sys.stdin.readline().strip()\n"
+        "assert stat.S_ISFIFO(os.stat(sys.argv[2]).st_mode)\n"
+        f"open(sys.argv[2], 'w').write({writes})\n",
+        encoding="utf-8",
+    )
+    answer.write_text("def fast():\n    return 1\n", encoding="utf-8")
+    if not says:
+        assert gpu.measure_python(program, answer) == {"ms": 1.5}
+        return
+    with pytest.raises(gpu.StoppedError, match=says):
+        gpu.measure_python(program, answer)

@@ -239,7 +239,9 @@ def test_what_labcode_would_print() -> None:
             "nsys profile --gpu-metrics-frequency=500000 ./a",
             "--gpu-metrics-frequency is 10 to 200,000, not 500000",
         ),
-        ("ncu", "ncu --csv ./a", "ncu has --csv, which is not judged here: leave it out"),
+        ("nsys", "nsys profile --kill", "--kill wants a value"),
+        ("nsys", "nsys profile --start-later=true ./a", "with --start-later recording would wait for"),
+        ("ncu", "ncu --devices 0 ./a", "with --devices launches would be left out by their GPU"),
         ("ncu", "ncu --nvtx=yes ./a", "--nvtx takes no value"),
         ("ncu", "ncu --trace=cuda ./a", "no option --trace among those known here; it is one of nsys"),
         ("ncu", "ncu --kernel gemm ./a", "did you mean --kernel-"),
@@ -272,3 +274,17 @@ def test_what_labcode_would_print() -> None:
 def test_what_a_tool_would_refuse(tool: str, text: str, message: str) -> None:
     with pytest.raises(LabError, match=message):
         commands.read(tool, text)
+
+
+@pytest.mark.parametrize(
+    ("tool", "text", "names"),
+    [
+        ("nsys", "nsys profile --kill none --backtrace=fp --wait all -t cuda ./a -x", "kill backtrace wait"),
+        ("ncu", "ncu --csv --page raw --print-units=base -k gemm ./a -x", "csv page print-units"),
+    ],
+)
+def test_options_that_are_not_judged_do_no_harm(tool: str, text: str, names: str) -> None:
+    found = commands.read(tool, text)
+    assert isinstance(found, commands.Nsys | commands.Ncu)
+    assert found.line.unjudged == tuple(names.split()) and found.program == ("./a", "-x")
+    assert len(found.line.options) == 1

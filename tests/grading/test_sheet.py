@@ -135,6 +135,19 @@ def test_all_that_is_wrong_with_a_sheet_is_told_at_once(asked: Sheet) -> None:
         ({"idle": "0.45"}, f"idle: 0.45 is not right: near, but not within 0.02: {NEAR}"),
         ({"idle": "0.2"}, "idle: 0.2 is not right"),
         ({"idle": "40"}, "idle: 40 is not right: a share runs from 0 to 1; this is in percent"),
+        ({"idle": "2.5"}, "idle: 2.5 is not right: the other way round"),
+        (
+            {"idle": "0.667"},
+            "idle: 0.667 is not right: the part over the rest; a share is the part over the whole",
+        ),
+        (
+            {"idle": "1.5"},
+            "idle: 1.5 is not right: the rest over the part; a share is the part over the whole",
+        ),
+        (
+            {"idle": "60"},
+            "idle: 60 is not right: this is the other part, in percent; a share runs from 0 to 1",
+        ),
         ({"idle": "2.6"}, "idle: 2.6 is not right: a share runs from 0 to 1; 2.6 is above"),
         ({"idle": "-0.1"}, "idle: -0.1 is not right: a share runs from 0 to 1; -0.1 is below"),
         ({"step_ms": "12500"}, "step_ms: 12500 is not right: a factor of 1,000: check the unit"),
@@ -144,7 +157,7 @@ def test_all_that_is_wrong_with_a_sheet_is_told_at_once(asked: Sheet) -> None:
         ({"step_ms": "10.4"}, "step_ms: 10.4 is not right"),  # a sixth beside it is not near
         ({"steps": "8"}, "steps: 8 is not right: one off: are the first and the last counted?"),
         ({"kernel": '"gemm"'}, 'kernel: "gemm" is not right: 2 names contain that: write more of it'),
-        ({"kernel": '"sofmax"'}, 'kernel: "sofmax" is not right: no such name is in the capture'),
+        ({"kernel": '"sofmax"'}, 'kernel: "sofmax" is not right: no name that is asked about contains that'),
         ({"kernel": '"scale"'}, 'kernel: "scale" is not right'),
     ],
 )

@@ -143,10 +143,11 @@ def verdicts(metrics: pd.DataFrame) -> dict[int, str]:
 # [solution]
 def _by_launch(metrics: pd.DataFrame) -> dict[int, dict[str, float]]:
     """For each launch its metrics by name."""
-    return {
-        int(launch): dict(zip(rows["name"], rows["value"], strict=True))
-        for launch, rows in metrics.groupby("launch")
-    }
+    columns = (metrics[key].tolist() for key in ("launch", "name", "value"))
+    found: dict[int, dict[str, float]] = {}
+    for launch, name, value in zip(*columns, strict=True):
+        found.setdefault(launch, {})[name] = value
+    return found
 
 
 def _shares(

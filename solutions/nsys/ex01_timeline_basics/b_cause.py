@@ -67,12 +67,12 @@ def launching_thread(ops: pd.DataFrame, api: pd.DataFrame, device: int, time_ns:
     Unknown are: no operation starts there, or no call with its correlation was recorded in its process.
     """
     # [solution]
-    started = ops[(ops["device"] == device) & (ops["start_ns"] == time_ns)]
+    started = ops.index[(ops["device"] == device) & (ops["start_ns"] == time_ns)]
     if started.empty:
         return None
-    op = started.iloc[0]
-    call = api[(api["pid"] == op["pid"]) & (api["correlation"] == op["correlation"])]
-    return None if call.empty else (int(call.iloc[0]["pid"]), int(call.iloc[0]["tid"]))
+    op = {key: ops.at[started[0], key] for key in ("pid", "correlation")}
+    call = api.index[(api["pid"] == op["pid"]) & (api["correlation"] == op["correlation"])]
+    return None if call.empty else (int(api.at[call[0], "pid"]), int(api.at[call[0], "tid"]))
     # [starter]
     # raise NotImplementedError("find the operation, then the call with its pid and correlation")
     # [end]
@@ -84,14 +84,13 @@ def range_at(nvtx: pd.DataFrame, pid: int, tid: int, time_ns: int) -> str:
     A range is open from its start_ns on, until just before its end_ns. The innermost one began last.
     """
     # [solution]
-    mine = nvtx[
-        (nvtx["pid"] == pid)
-        & (nvtx["tid"] == tid)
-        & (nvtx["event_type"] == "push_pop")
-        & nvtx["end_ns"].notna()
+    columns = (nvtx[key] for key in ("pid", "tid", "event_type", "start_ns", "end_ns", "name"))
+    open_now = [
+        (start, name)
+        for of_pid, of_tid, kind, start, end, name in zip(*columns, strict=True)
+        if of_pid == pid and of_tid == tid and kind == "push_pop" and pd.notna(end) and start <= time_ns < end
     ]
-    open_now = mine[(mine["start_ns"] <= time_ns) & (mine["end_ns"] > time_ns)]
-    return str(open_now.loc[open_now["start_ns"].idxmax(), "name"]) if len(open_now) else NO_RANGE
+    return str(max(open_now)[1]) if open_now else NO_RANGE
     # [starter]
     # raise NotImplementedError("of the ranges open at that moment, the one that began last")
     # [end]

@@ -84,15 +84,16 @@ def waited_for(kernels: pd.DataFrame, api: pd.DataFrame, slack_ns: int) -> dict[
     """
     # [solution]
     counts = {"launch": 0, "stream": 0, "room": 0}
-    for _, mine in with_launches(kernels, api).groupby(["pid", "device", "stream"]):
-        freed = float("-inf")
-        for kernel in mine.itertuples():
-            if not pd.isna(kernel.launched_ns):
-                if kernel.start_ns > max(kernel.launched_ns, freed) + slack_ns:
-                    counts["room"] += 1
-                else:
-                    counts["stream" if freed > kernel.launched_ns else "launch"] += 1
-            freed = max(freed, kernel.end_ns)
+    freed: dict[tuple[int, ...], float] = {}
+    for kernel in with_launches(kernels, api).itertuples():
+        stream = kernel.pid, kernel.device, kernel.stream
+        before = freed.get(stream, float("-inf"))
+        if not pd.isna(kernel.launched_ns):
+            if kernel.start_ns > max(kernel.launched_ns, before) + slack_ns:
+                counts["room"] += 1
+            else:
+                counts["stream" if before > kernel.launched_ns else "launch"] += 1
+        freed[stream] = max(before, kernel.end_ns)
     return counts
     # [starter]
     # raise NotImplementedError("for each stream, walk along its kernels and remember the latest end")

@@ -42,7 +42,8 @@ def communication(kernels: pd.DataFrame) -> dict[int, tuple[int, int]]:
         collective = mine["name"].str.contains("nccl", case=False)
         talk, compute = _merged(mine[collective]), _merged(mine[~collective])
         total = sum(end - start for start, end in talk)
-        hidden = sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a in talk for b in compute)
+        beside = [(a, b) for a in talk for b in compute if a[0] < b[1] and b[0] < a[1]]
+        hidden = sum(min(a[1], b[1]) - max(a[0], b[0]) for a, b in beside)
         answer[int(device)] = (total, total - hidden)
     return answer
     # [starter]

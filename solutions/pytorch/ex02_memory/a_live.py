@@ -45,23 +45,27 @@ import pandas as pd
 def live_bytes(before: pd.DataFrame, events: pd.DataFrame) -> list[int]:
     """Bytes in use after each event."""
     # [solution]
-    return [sum(size for size, _ in blocks.values()) for blocks in states(before, events)]
+    return [total for total, _ in after_each(before, events)]
 
 
-def states(before: pd.DataFrame, events: pd.DataFrame) -> list[dict[int, tuple[int, str]]]:
-    """After each event, what is in use: size and site by address."""
-    blocks = initial(before)
-    found = []
+Blocks = dict[int, tuple[int, str]]  # size and site by address
+
+
+def after_each(before: pd.DataFrame, events: pd.DataFrame) -> list[tuple[int, Blocks]]:
+    """After each event, the bytes in use, and what they are: one dictionary, which goes on changing."""
+    blocks, found = initial(before), []
+    total = sum(size for size, _ in blocks.values())
     for action, addr, size, site in events[["action", "addr", "size", "site"]].itertuples(index=False):
         if action == "alloc":
-            blocks = {**blocks, addr: (size, site)}
+            blocks[addr] = size, site
+            total += size
         elif action == "free_requested" and addr in blocks:
-            blocks = {a: block for a, block in blocks.items() if a != addr}
-        found.append(blocks)
+            total -= blocks.pop(addr)[0]
+        found.append((total, blocks))
     return found
 
 
-def initial(before: pd.DataFrame) -> dict[int, tuple[int, str]]:
+def initial(before: pd.DataFrame) -> Blocks:
     """What is in use before the first event."""
     return {addr: (size, "before") for addr, size in before[["addr", "size"]].itertuples(index=False)}
     # [starter]
@@ -84,7 +88,7 @@ def holders(before: pd.DataFrame, events: pd.DataFrame) -> dict[str, int]:
     """Bytes by site at the peak."""
     # [solution]
     row = peak(before, events)[1]
-    blocks = states(before, events)[row] if row >= 0 else initial(before)
+    blocks = [initial(before), *(after for _, after in after_each(before, events[: row + 1]))][-1]
     found: dict[str, int] = {}
     for size, site in blocks.values():
         found[site] = found.get(site, 0) + size
