@@ -56,12 +56,18 @@ AROUND = ("indexing", "layout", "optimizer", "kernel", "copy")  # kinds of work 
 # layers are work of their own, as are kernels that somebody wrote.
 LIBRARY = r"(?i)at::|at_cuda_detail|\bcub::|thrust|cusparse|cusolver|magma"
 OF_ITS_OWN = r"(?i)mm_|fft|rnn|gemm"
+MASKED = r"cudnn.*sdpa|fmha_cutlass"  # kernels of attention that take a mask, where others take none
 MOSTLY, STEADY_SHARE = 2 / 3, 0.9  # of a function's time, no products; of the iterations, alike
 _ASKED = {
     "layout": "Is it put together or copied anew though most of it stays (torch.cat in a loop, clone, "
     "repeat, contiguous)? Allocate once and write into slices; use views (expand).",
     "optimizer": "The update goes over all parameters, however small the batch is: larger batches, or "
     "gradients added up over several.",
+    "attention": "Is a mask given (attn_mask) that only hides what comes later? Causal attention, "
+    "is_causal=True, leaves half of the scores out and reads no mask; masks of a pattern: flex_attention. "
+    "Texts padded to one length: nested tensors, or batches of like lengths.",
+    "idle": "See in the timeline what the launching thread and other streams do there; launch earlier what "
+    "does not depend on it.",
     "": "Is it computed anew from what does not change (edges of a graph, an order, a mask, weights, a "
     "factorization)? Compute it once before the loop and keep it. Else: for all at once, or less of it (topk "
     "in place of a sort, indices in order, one gather for many).",
@@ -357,10 +363,11 @@ def ranking(verdicts: Sequence[Verdict]) -> Callable[[Verdict], tuple[int, float
 def unnamed(tables: Tables, verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Where no verdict is an alarm, what takes over a quarter of an iteration, as a question; or nothing.
 
-    Idle time of one owner; else what a function launches, two thirds of it no products and half of it of the
-    kinds `AROUND`; else the work of one such kind. What takes nearly all is what the iteration is for. What
-    is the same in each iteration may be needed once: then all of it is the best guess of the gain, otherwise
-    half; at least it is nothing, for what the data depend on no capture tells. So it is never an alarm.
+    Idle time of one owner; attention by kernels that take masks, if half of it is; what a function launches,
+    two thirds of it no products and half of it of the kinds `AROUND`; else the work of one such kind. What
+    takes nearly all of an iteration is what that is for. What is the same in each iteration may be needed
+    once: then all of it is the best guess of the gain, otherwise half (causal attention leaves out half of
+    the scores); at least it is nothing, for what the data depend on no capture tells. So it is no alarm.
     """
     try:
         tables.need_busy()
@@ -377,6 +384,10 @@ def unnamed(tables: Tables, verdicts: Sequence[Verdict]) -> list[Verdict]:
     rows = rows_on(tables.view, ledger.device, ledger.window)
     ops, code = tables.view.ops.iloc[rows], tables.view.owner[rows]
     spent = duration_ns(ops).astype(np.float64) / max(ledger.whole_ns, 1)
+    masked = spent * named_like(ops["name"], MASKED)
+    if masked.sum() >= 2 * MUCH:  # half of it is much
+        where = lines_of_kernels(tables, ops[masked > 0])
+        return [_question(tables, "attention", float(masked.sum()), "", where)]
     own = named_like(ops["name"], OF_ITS_OWN) | ~named_like(ops["name"], LIBRARY)
     own &= code == CODE["kernel"]
     around = np.isin(code, [CODE[one] for one in AROUND]) & ~own
@@ -400,9 +411,8 @@ def _question(tables: Tables, owner: str, share: float, what: str, where: str, a
     spent = share * tables.ledger.whole_ns
     message = f"{what}{title}: {tables.told(spent, tables.ledger)}"
     message += f"; the same {alike:,} operations of as many blocks in each iteration" if alike else ""
-    asked: Rule[Tables] = Rule(
-        UNNAMED, UNNAMED_TITLE, "nsys/patterns", _ASKED.get(owner, _ASKED[""]), lambda _: found
-    )
+    advice = _ASKED.get(owner, _ASKED["idle" if CODE[owner] >= CODE["profiler"] else ""])
+    asked: Rule[Tables] = Rule(UNNAMED, UNNAMED_TITLE, "nsys/patterns", advice, lambda _: found)
     found = Finding(
         True,
         message + (f"; {where}" if where else ""),

@@ -22,12 +22,14 @@ def found(machine: strangers.Machine, path: Path) -> list[Verdict]:
         return [one for one in diagnose(report) if one.status == "found"]
 
 
-def loop(name: str, *, products: int = 6, vary: bool = False, stacks: bool = True) -> strangers.Machine:
+def loop(
+    name: str, *, first: str = PICK, products: int = 6, vary: bool = False, stacks: bool = True
+) -> strangers.Machine:
     """Iterations of products, and a function that launches three kernels, 3 ms, before them."""
     m = strangers.started(stacks=stacks)
     for step in range(20):
         m.place = ("normalized", "/home/me/project/graph.py", 28)
-        for other in (PICK, name, name):
+        for other in (first, name, name):
             m.launch(other, 1000 * US, blocks=1024 + 8 * vary * step)
         m.place = strangers.HERE
         for _ in range(products):
@@ -74,6 +76,22 @@ def test_what_an_iteration_is_for_is_good(tmp_path: Path, name: str, products: i
 def test_good_names_the_line_of_work_that_is_no_product(tmp_path: Path) -> None:
     first, *_ = found(loop(SORT, products=0), tmp_path)
     assert "in `normalized`, graph.py:28" in first.message
+
+
+@pytest.mark.parametrize(
+    ("name", "products", "rule"),
+    [
+        ("cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16", 2, "unnamed-work"),
+        ("fmha_cutlassF_bf16_aligned_64x64_rf_sm80", 2, "unnamed-work"),
+        ("fmha_cutlassF_bf16_aligned_64x64_rf_sm80", 20, "good"),  # less than half
+        ("void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<(int)64>>", 2, "good"),  # takes none
+    ],
+)
+def test_of_attention_by_kernels_that_take_masks_the_mask_is_asked_about(
+    tmp_path: Path, name: str, products: int, rule: str
+) -> None:
+    first, *_ = found(loop(name, first=name, products=products), tmp_path)
+    assert first.rule == rule and (rule == "good" or "is_causal" in first.advice)
 
 
 # ---- launches, and what makes them
