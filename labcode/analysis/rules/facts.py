@@ -12,8 +12,9 @@ import pandas as pd
 from labcode.analysis.ledger.ledger import rows_on
 from labcode.analysis.ledger.lines import NOWHERE, Place
 from labcode.analysis.ledger.owners import CODE, OWNERS
+from labcode.analysis.ledger.replay import Gain
 from labcode.analysis.rules.finding import HIGH, CannotJudgeError, Finding, Rule, Verdict, rule, verdict_of
-from labcode.analysis.rules.predicted import lines_of_idle, lines_of_kernels
+from labcode.analysis.rules.predicted import cause, lines_of_idle, lines_of_kernels
 from labcode.analysis.rules.tables import LAUNCHES, Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.iterations import COLUMNS
@@ -27,6 +28,7 @@ from labcode.show import one_line, percent, time_text
 TINY_SHARE = 0.10
 TINY_NS = 3_000  # where no launch call says what is tiny: about what launching one kernel takes
 LOST_SHARE = 0.05
+GROWN, IN_ORDER, LONGER = 10, 0.9, 1.5  # iterations at least; of their ranks; times the first ones
 ID = "good"
 TITLE = "The steady state is good"
 FEWEST = 8  # operations where nothing repeats, or once: of fewer nothing is said
@@ -168,6 +170,48 @@ def uneven_iterations(tables: Tables) -> Finding:
         "ns above the median iteration",
         top(table[list(COLUMNS)], "duration_ns"),
         severity="info",
+    )
+
+
+@rule(
+    "growing-iterations",
+    title="Each iteration takes longer than the one before",
+    book="nsys/patterns",
+    advice="Does each go over all that came before: a whole prefix without a cache of keys and values, "
+    "torch.cat of a history, a list that grows? Keep what was computed; write into memory allocated once.",
+)
+def growing_iterations(tables: Tables) -> Finding:
+    """Iterations of one kind of which the later ones take the longer: by their ranks, and at the end half as
+    long again as at the begin.
+
+    Numerator: what they take beyond the first fifth's median. Gain: the same, as if all took that; cautious:
+    half. Medium at most: the task itself may grow, as where batches are sorted by their length.
+    """
+    tables.need_ops()
+    ledger = tables.ledger
+    spent = (ledger.edges[1] - ledger.edges[0]).astype(np.float64)
+    part = max(len(spent) // 5, 1)
+    if tables.count < GROWN:
+        raise CannotJudgeError(
+            f"there are {tables.count} iterations, of which nobody can tell that they grow"
+        )
+    first, last = float(np.median(spent[:part])), float(np.median(spent[-part:]))
+    rank = np.corrcoef(np.argsort(np.argsort(spent)), np.arange(len(spent)))[0, 1]
+    grows = bool(rank >= IN_ORDER and last >= LONGER * first)
+    share = max(1 - first / max(float(spent.mean()), 1.0), 0.0) if grows else 0.0
+    kernels = tables.worst_kernels[0]
+    late = kernels[(kernels["start_ns"] >= ledger.edges[0][-part]).to_numpy()] if grows else kernels[:0]
+    where = lines_of_kernels(tables, late)
+    return cause(
+        tables,
+        Gain(share, share / 2, share),
+        f"the first of {len(spent):,} iterations take {time_text(first)}, the last {time_text(last)}"
+        + (f"; {where}" if where else ""),
+        share * ledger.whole_ns,
+        "ns beyond the first iterations",
+        pd.DataFrame({"duration_ns": spent}).iloc[[0, -1]] if grows else pd.DataFrame(),
+        enough=grows,
+        certain=False,
     )
 
 

@@ -164,3 +164,55 @@ def test_the_search_of_cudnn_is_told_where_it_is_seen(tmp_path: Path, kernels: i
     first, *_ = found(strangers.train(strangers.started(), after=convolves), tmp_path)
     assert first.rule == "compiling-in-loop"
     assert ("cudnn.benchmark" in first.message and "cudnn.benchmark" in first.advice) == (kernels > 1)
+
+
+# ---- launches that nobody waited for
+
+
+@pytest.mark.parametrize(("host", "waited"), [(40 * US, True), (2 * US, False)])
+def test_launches_of_a_busy_gpu_count_for_less_where_they_would_set_the_pace(
+    tmp_path: Path, host: int, waited: bool
+) -> None:
+    m = strangers.started()
+    for _ in range(20):
+        for _ in range(100):
+            m.launch(strangers.SIMT, 100 * US, host=host)
+        m.launch(strangers.ADAM, 20 * US, host=host)
+    m.wait("cudaDeviceSynchronize")
+    first, *_ = found(m, tmp_path)
+    assert first.rule == "no-tensor-cores" and first.gain is not None and first.high is not None
+    bound = 1 - (host + 5 * US) / (101 * US)  # with launches as they were recorded
+    if waited:
+        assert bound < first.gain < bound + 0.2 < first.high
+    else:  # the GPU sets the pace then, too
+        assert first.gain == pytest.approx(first.high / 1.05, abs=0.001)
+
+
+# ---- iterations that grow
+
+
+@pytest.mark.parametrize(
+    ("lengths", "grows"),
+    [
+        ([400 + 40 * step for step in range(20)], True),
+        ([400 + 5 * step for step in range(20)], False),  # by a quarter
+        ([400 + 40 * (step % 10) for step in range(20)], False),
+        ([1200 - 40 * step for step in range(20)], False),
+    ],
+)
+def test_iterations_that_take_longer_and_longer(tmp_path: Path, lengths: list[int], grows: bool) -> None:
+    m = strangers.started(stacks=True)
+    m.place = ("decode", "/home/me/project/write.py", 31)
+    for length in lengths:
+        for _ in range(10):
+            m.launch(strangers.TENSOR, length * US)
+        m.launch(strangers.ADAM, 20 * US)
+        m.item()
+    first, *rest = found(m, tmp_path)
+    assert ("growing-iterations" in [one.rule for one in (first, *rest)]) == grows
+    if grows:
+        assert (first.rule, first.severity) == ("growing-iterations", "medium")
+        assert (
+            first.gain == pytest.approx(1 - 520 / 780, abs=0.02)
+            and "in `decode`, write.py:31" in first.message
+        )
