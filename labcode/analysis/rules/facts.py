@@ -191,13 +191,11 @@ def growing_iterations(tables: Tables) -> Finding:
     ledger = tables.ledger
     spent = (ledger.edges[1] - ledger.edges[0]).astype(np.float64)
     part = max(len(spent) // 5, 1)
-    if tables.count < GROWN:
-        raise CannotJudgeError(
-            f"there are {tables.count} iterations, of which nobody can tell that they grow"
-        )
     first, last = float(np.median(spent[:part])), float(np.median(spent[-part:]))
-    rank = np.corrcoef(np.argsort(np.argsort(spent)), np.arange(len(spent)))[0, 1]
-    grows = bool(rank >= IN_ORDER and last >= LONGER * first)
+    grows = tables.count >= GROWN and last >= LONGER * first
+    if grows:
+        rank = np.corrcoef(np.argsort(np.argsort(spent)), np.arange(len(spent)))[0, 1]
+        grows = bool(rank >= IN_ORDER)
     share = max(1 - first / max(float(spent.mean()), 1.0), 0.0) if grows else 0.0
     kernels = tables.worst_kernels[0]
     late = kernels[(kernels["start_ns"] >= ledger.edges[0][-part]).to_numpy()] if grows else kernels[:0]
@@ -207,7 +205,7 @@ def growing_iterations(tables: Tables) -> Finding:
         Gain(share, share / 2, share),
         f"the first of {len(spent):,} iterations take {time_text(first)}, the last {time_text(last)}"
         + (f"; {where}" if where else ""),
-        share * ledger.whole_ns,
+        min(share * ledger.whole_ns, tables.width),
         "ns beyond the first iterations",
         pd.DataFrame({"duration_ns": spent}).iloc[[0, -1]] if grows else pd.DataFrame(),
         enough=grows,
@@ -465,6 +463,7 @@ def _question(tables: Tables, owner: str, share: float, what: str, where: str, a
         tables.width,
         "ns of the window",
         share if alike else share / 2,
+        tables.ledger.table,
         severity="low",
         low=0.0,
         high=share,
