@@ -199,7 +199,9 @@ def _host_of(view: View, pid: int, window: tuple[int, int]) -> Host:
     between = at_rows(start, calls)[1:] - at_rows(end, calls)[:-1]
     usual = float(np.median(between)) if len(between) else 0.0
     pace = int(min(max(PACE * usual, patience), SLOWEST_PACE_NS))
-    distinct, ours = unique(api["tid"].to_numpy(np.int64)[order])
+    # where launches ran ahead of all of the window, the thread is the one that made them
+    made = order if len(order) else _launches_of(view, pid, window)
+    distinct, ours = unique(api["tid"].to_numpy(np.int64)[made])
     counts = np.bincount(ours, minlength=len(distinct))
     main = int(distinct[counts.argmax()]) if len(distinct) else -1
     main = pid if pid in tids else main
@@ -212,6 +214,13 @@ def _calls_of(view: View, pid: int, window: tuple[int, int]) -> Ints:
     mine = small(np.flatnonzero(view.api["pid"].to_numpy(np.int64) == pid))
     start, end = (at_rows(times, mine) for times in spans(view.api))
     return mine[(start < window[1]) & (end > window[0])]
+
+
+def _launches_of(view: View, pid: int, window: tuple[int, int]) -> Ints:
+    """The places of the calls that launched what a process runs in a window."""
+    start, end = spans(view.ops)
+    mine = (view.ops["pid"].to_numpy(np.int64) == pid) & (start < window[1]) & (end > window[0])
+    return np.asarray(view.row[mine & (view.row >= 0)], np.int64)
 
 
 def _is_one_of(values: Ints, wanted: Sequence[int] | Ints) -> Bools:

@@ -245,6 +245,27 @@ class Lines:
         mine = path[some][hits[code]]
         return len(mine) / int(some.sum()), self._shares((pid, tid), mine, np.ones(len(mine), np.float64))
 
+    def inside(self, pid: int, tid: int, start: Ints, end: Ints, place: Place) -> float | None:
+        """Of some stretches of a thread the share in which the function of a place runs, or what it calls;
+        None where nothing was seen of them.
+        """
+        low, high = intervals.union(start, end)
+        wanted = place.function, place.file
+        if (pid, tid) in self._functions:
+            table = self._functions[pid, tid]
+            split = [_KINETO.match(str(name)) for name in table["name"]]
+            hits = [m is not None and (m["function"], short(m["file"])) == wanted for m in split]
+            spent = intervals.covered_within(*spans(table[np.array(hits, np.bool_)]), low, high).sum()
+            return float(spent / max((high - low).sum(), 1))
+        if (pid, tid) not in self._stacks:
+            return None
+        at, path, sampled = self._stacks[pid, tid]
+        mine = np.searchsorted(low, at, "right") > np.searchsorted(high, at, "right")
+        some = path[mine & (sampled == 1) if sampled.any() else mine]
+        distinct, count = np.unique(some, return_counts=True)
+        hits = [any((f, short(p)) == wanted for f, p, _ in self._paths[one]) for one in distinct.tolist()]
+        return float(count[np.array(hits, np.bool_)].sum() / len(some)) if len(some) else None
+
     def any_frame(self, pattern: str) -> bool:
         """Whether a stack, or a function of a trace, has a frame like a pattern (``file:function``)."""
         search = re.compile(pattern).search

@@ -1,26 +1,34 @@
 """Rules that state facts and no cause: the tables of a capture in, findings out.
 
-Small kernels, uneven iterations, and whether the profile can be believed; and, of all verdicts, whether a
-steady state is good.
+Small kernels, uneven iterations, and whether the profile can be believed; and, of all verdicts, their order,
+what takes much of an iteration though none names it, and whether a steady state is good.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
+import pandas as pd
 
-from labcode.analysis.ledger.owners import CODE
-from labcode.analysis.rules.finding import HIGH, CannotJudgeError, Finding, Verdict, rule
+from labcode.analysis.ledger.ledger import rows_on
+from labcode.analysis.ledger.lines import NOWHERE, Place
+from labcode.analysis.ledger.owners import CODE, OWNERS
+from labcode.analysis.ledger.replay import Gain
+from labcode.analysis.rules.finding import HIGH, CannotJudgeError, Finding, Rule, Verdict, rule, verdict_of
+from labcode.analysis.rules.predicted import cause, lines_of_idle, lines_of_kernels
 from labcode.analysis.rules.tables import LAUNCHES, Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.iterations import COLUMNS
 from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
 from labcode.analysis.timeline.summary import kernel_summary
+from labcode.reports.columns import Bools, Floats, Ints
+from labcode.reports.frames import codes_of
 from labcode.reports.nsys.report import NsysReport
 from labcode.show import one_line, percent, time_text
 
 TINY_SHARE = 0.10
 TINY_NS = 3_000  # where no launch call says what is tiny: about what launching one kernel takes
 LOST_SHARE = 0.05
+GROWN, IN_ORDER, LONGER = 10, 0.9, 1.5  # iterations at least; of their ranks; times the first ones
 ID = "good"
 TITLE = "The steady state is good"
 FEWEST = 8  # operations where nothing repeats, or once: of fewer nothing is said
@@ -36,6 +44,37 @@ _BOUNDS = {
 # a matrix times a vector, or a sum of products: each number of the matrix is read for two operations
 VECTOR = r"(?i)gem(?:v|k1_)|gevm|\bdot_kernel|reduce_1Block|_mv_"
 _MEMORY = "the bandwidth of the memory: fewer bytes, fewer passes over the data"
+ALARMS = ("high", "medium")
+# No graph and no fused kernel holds what these mend, or they make launches: they come before launch-bound.
+BEFORE_LAUNCHES = (
+    *("sync-in-loop", "drained-queue", "nan-checks"),
+    *("recomputation", "allocation-in-loop", "compiling-in-loop"),
+)
+UNNAMED, UNNAMED_TITLE = "unnamed-work", "Much of the iteration is work that no rule names a cause for"
+MUCH, NEARLY_ALL = 0.25, 0.9  # of an iteration: what takes nearly all of it is what the iteration is for
+PRODUCTS = ("no-tensor-cores", "matmul", "attention", "communication", "late-rank")
+AROUND = ("indexing", "layout", "optimizer", "kernel", "copy")  # kinds of work that serve the others
+# Kernels of libraries among those of no known kind; products of sparse matrices, transforms and recurrent
+# layers are work of their own, as are kernels that somebody wrote.
+LIBRARY = r"(?i)at::|at_cuda_detail|\bcub::|thrust|cusparse|cusolver|magma"
+OF_ITS_OWN = r"(?i)mm_|fft|rnn|gemm"
+MASKED = r"cudnn.*sdpa|fmha_cutlass"  # kernels of attention that take a mask, where others take none
+MOSTLY, STEADY_SHARE = 2 / 3, 0.9  # of a function's time, no products; of the iterations, alike
+_ASKED = {
+    "layout": "Is it put together or copied anew though most of it stays (torch.cat in a loop, clone, "
+    "repeat, contiguous)? Allocate once and write into slices; use views (expand).",
+    "optimizer": "The update goes over all parameters, however small the batch is: larger batches, or "
+    "gradients added up over several.",
+    "attention": "Is a mask given (attn_mask) that only hides what comes later? Causal attention, "
+    "is_causal=True, leaves half of the scores out and reads no mask; masks of a pattern: flex_attention. "
+    "Texts padded to one length: nested tensors, or batches of like lengths.",
+    "idle": "See in the timeline what the launching thread and other streams do there; launch earlier what "
+    "does not depend on it.",
+    "": "Is it computed anew from what does not change (edges of a graph, an order, a mask, weights, a "
+    "factorization)? Compute it once before the loop and keep it. Else: for all at once, or less of it (topk "
+    "in place of a sort, indices in order, one gather for many).",
+}
+_ASKED["copy"] = _ASKED["layout"]
 START_UP_SHARE = 0.2
 OVERHEAD_SHARE = 0.02
 LOST = (
@@ -131,6 +170,46 @@ def uneven_iterations(tables: Tables) -> Finding:
         "ns above the median iteration",
         top(table[list(COLUMNS)], "duration_ns"),
         severity="info",
+    )
+
+
+@rule(
+    "growing-iterations",
+    title="Each iteration takes longer than the one before",
+    book="nsys/patterns",
+    advice="Does each go over all that came before: a whole prefix without a cache of keys and values, "
+    "torch.cat of a history, a list that grows? Keep what was computed; write into memory allocated once.",
+)
+def growing_iterations(tables: Tables) -> Finding:
+    """Iterations of one kind of which the later ones take the longer: by their ranks, and at the end half as
+    long again as at the begin.
+
+    Numerator: what they take beyond the first fifth's median. Gain: the same, as if all took that; cautious:
+    half. Medium at most: the task itself may grow, as where batches are sorted by their length.
+    """
+    tables.need_ops()
+    ledger = tables.ledger
+    spent = (ledger.edges[1] - ledger.edges[0]).astype(np.float64)
+    part = max(len(spent) // 5, 1)
+    first, last = float(np.median(spent[:part])), float(np.median(spent[-part:]))
+    grows = tables.count >= GROWN and last >= LONGER * first
+    if grows:
+        rank = np.corrcoef(np.argsort(np.argsort(spent)), np.arange(len(spent)))[0, 1]
+        grows = bool(rank >= IN_ORDER)
+    share = max(1 - first / max(float(spent.mean()), 1.0), 0.0) if grows else 0.0
+    kernels = tables.worst_kernels[0]
+    late = kernels[(kernels["start_ns"] >= ledger.edges[0][-part]).to_numpy()] if grows else kernels[:0]
+    where = lines_of_kernels(tables, late)
+    return cause(
+        tables,
+        Gain(share, share / 2, share),
+        f"the first of {len(spent):,} iterations take {time_text(first)}, the last {time_text(last)}"
+        + (f"; {where}" if where else ""),
+        min(share * ledger.whole_ns, tables.width),
+        "ns beyond the first iterations",
+        pd.DataFrame({"duration_ns": spent}).iloc[[0, -1]] if grows else pd.DataFrame(),
+        enough=grows,
+        certain=False,
     )
 
 
@@ -302,6 +381,130 @@ def _nsys(tables: Tables) -> NsysReport:
     return tables.report
 
 
+def ranking(verdicts: Sequence[Verdict]) -> Callable[[Verdict], tuple[int, float]]:
+    """By what verdicts are ordered: whether all is good first, then alarms, then what is low, the most to
+    gain first, then facts, then what was not found.
+
+    Launches that set the pace come after those of `BEFORE_LAUNCHES` that are alarms.
+    """
+    before = [one.gain or 0.0 for one in verdicts if one.rule in BEFORE_LAUNCHES and one.severity in ALARMS]
+
+    def key(verdict: Verdict) -> tuple[int, float]:
+        gain = verdict.gain if verdict.gain is not None else 1.0 if verdict.severity == "high" else 0.0
+        if verdict.status != "found":
+            return 3, 0.0
+        if verdict.rule == ID:
+            return -1, 0.0
+        if verdict.rule == "launch-bound" and verdict.severity in ALARMS:
+            gain = min([gain, *(one - 1e-9 for one in before)])
+        return 0 if verdict.severity in ALARMS else 1 if verdict.severity == "low" else 2, -gain
+
+    return key
+
+
+def unnamed(tables: Tables, verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Where no verdict is an alarm, what takes over a quarter of an iteration, as a question; or nothing.
+
+    Idle time of one owner; attention by kernels that take masks, if half of it is; what a function launches,
+    two thirds of it no products and half of it of the kinds `AROUND`; else the work of one such kind. What
+    takes nearly all of an iteration is what that is for. What is the same in each iteration may be needed
+    once: then all of it is the best guess of the gain, otherwise half (causal attention leaves out half of
+    the scores); at least it is nothing, for what the data depend on no capture tells. So it is no alarm.
+    """
+    try:
+        tables.need_busy()
+        tables.need_kernels()
+        ledger = tables.ledger
+    except (CannotJudgeError, IndexError):
+        return []
+    if any(one.status == "found" and one.severity in ALARMS for one in verdicts) or not tables.count:
+        return []
+    idle = [one.id for one in OWNERS if one.side == "idle" and one.id not in ("profiler", "loading")]
+    owner = max(idle, key=ledger.share)
+    if ledger.share(owner) >= MUCH:
+        return [_question(tables, owner, ledger.share(owner), "", lines_of_idle(tables, owner))]
+    rows = rows_on(tables.view, ledger.device, ledger.window)
+    ops, code = tables.view.ops.iloc[rows], tables.view.owner[rows]
+    spent = duration_ns(ops).astype(np.float64) / max(ledger.whole_ns, 1)
+    masked = spent * named_like(ops["name"], MASKED)
+    if masked.sum() >= 2 * MUCH:  # half of it is much
+        where = lines_of_kernels(tables, ops[masked > 0])
+        return [_question(tables, "attention", float(masked.sum()), "", where)]
+    own = named_like(ops["name"], OF_ITS_OWN) | ~named_like(ops["name"], LIBRARY)
+    own &= code == CODE["kernel"]
+    around = np.isin(code, [CODE[one] for one in AROUND]) & ~own
+    place, share = _apart(tables, rows, spent, around, np.isin(code, [CODE[one] for one in PRODUCTS]) | own)
+    each = {one: float(spent[around & (code == CODE[one])].sum()) for one in AROUND}
+    kind = max(each, key=lambda one: each[one])
+    if MUCH <= share < NEARLY_ALL:
+        what = f"what `{place.function}` launches, products left out, most of it "
+        return [_question(tables, kind, share, what, place.text, _alike(tables, ops, around))]
+    share = min(each[kind], ledger.share(kind))
+    if not MUCH <= share < NEARLY_ALL:
+        return []
+    mine = around & (code == CODE[kind])
+    where = lines_of_kernels(tables, ops[mine])
+    return [_question(tables, kind, share, "", where, _alike(tables, ops, mine))]
+
+
+def _question(tables: Tables, owner: str, share: float, what: str, where: str, alike: int = 0) -> Verdict:
+    """A verdict that asks about work (or idle time) of an owner, a share of an iteration."""
+    title = next(one.title for one in OWNERS if one.id == owner)
+    spent = share * tables.ledger.whole_ns
+    message = f"{what}{title}: {tables.told(spent, tables.ledger)}"
+    message += f"; the same {alike:,} operations of as many blocks in each iteration" if alike else ""
+    advice = _ASKED.get(owner, _ASKED["idle" if CODE[owner] >= CODE["profiler"] else ""])
+    asked: Rule[Tables] = Rule(UNNAMED, UNNAMED_TITLE, "nsys/patterns", advice, lambda _: found)
+    found = Finding(
+        True,
+        message + (f"; {where}" if where else ""),
+        min(spent, tables.width),
+        "ns of it on the worst GPU",
+        tables.width,
+        "ns of the window",
+        share if alike else share / 2,
+        tables.ledger.table,
+        severity="low",
+        low=0.0,
+        high=share,
+    )
+    return verdict_of(asked, found)
+
+
+def _apart(tables: Tables, rows: Ints, spent: Floats, around: Bools, product: Bools) -> tuple[Place, float]:
+    """Of operations (rows of the view, and shares of an iteration) the function of the program that launches
+    most, where that is no products, and the loop is elsewhere: where it is, what it launches but products.
+    """
+    lines, host, row = tables.lines, tables.replay.host, tables.view.row[rows]
+    start, tid = (np.append(tables.api[name].to_numpy(np.int64), -1)[row] for name in ("start_ns", "tid"))
+    functions: dict[tuple[str, str], tuple[Place, Floats]] = {}
+    for kind, some in enumerate((around, ~around & ~product, product)):
+        some = some & (row >= 0) & (tid == host.main)
+        for place, part in lines.launched(host.pid, host.main, start[some], spent[some], tables.repeated):
+            _, sums = functions.setdefault((place.function, place.file), (place, np.zeros(3)))
+            sums[kind] += part * spent[some].sum()
+    best, most = NOWHERE, 0.0
+    for place, (serves, others, products) in functions.values():
+        whole = serves + others
+        serving = serves >= others and whole >= MOSTLY * (whole + products)
+        if place.file and whole > most and serving and not lines.holds_loop(host.pid, host.main, place):
+            best, most = place, float(whole)
+    return best, most
+
+
+def _alike(tables: Tables, ops: pd.DataFrame, some: Bools) -> int:
+    """How many of some operations an iteration has, where nearly all have the same, with as many blocks."""
+    blocks = tables.grids[0]
+    mine = ops[some]
+    kind = codes_of(mine["name"])[0].astype(np.int64)
+    if len(blocks):
+        kind = kind + (1 + int(kind.max(initial=0))) * blocks[mine.index.to_numpy(np.int64)].astype(np.int64)
+    low, high = (np.searchsorted(mine["start_ns"].to_numpy(np.int64), edge) for edge in tables.ledger.edges)
+    each = [kind[a:b].tobytes() for a, b in zip(low.tolist(), high.tolist(), strict=True)]
+    usual = max(set(each), key=each.count) if len(each) > 1 else b""
+    return len(usual) // kind.itemsize if each.count(usual) >= STEADY_SHARE * len(each) else 0
+
+
 def good(tables: Tables, verdicts: Sequence[Verdict]) -> Verdict:
     """Good is a steady state in which no verdict is more than low or promises a quarter, and little is idle.
 
@@ -321,7 +524,7 @@ def good(tables: Tables, verdicts: Sequence[Verdict]) -> Verdict:
     most = max(causes, key=lambda one: one.gain or 0.0, default=None)
     computing, idle = ledger.side("computing"), ledger.side("idle") + ledger.side("moving")
     is_good = (
-        all(one.severity == "low" and (one.gain or 0.0) < HIGH for one in causes)
+        all(one.severity == "low" and (one.gain or 0.0) < HIGH and one.rule != UNNAMED for one in causes)
         and idle < (UNEXPLAINED + 0.05) * ledger.each_ns
     )
     table = ledger.table
@@ -341,6 +544,10 @@ def good(tables: Tables, verdicts: Sequence[Verdict]) -> Verdict:
     if is_good:
         share = float(busy["share"].iloc[0]) if len(busy) else 0.0
         message += f"; what bounds it next is {bound} ({busy['title'].iloc[0]}: {percent(share)})"
+        if first not in PRODUCTS:
+            kernels, owner = tables.worst_kernels
+            where = lines_of_kernels(tables, kernels[owner == CODE[first]]) if first in CODE else ""
+            message += f"; {where}" if where else ""
     return Verdict(
         ID,
         TITLE,

@@ -41,13 +41,14 @@ ATTENTION = (
     "one kernel, and no scores go through the memory; a mask is its attn_mask, a causal one is_causal=True. "
     "Other chains torch.compile fuses."
 )
+RANDOM = r"distribution_elementwise|curand"  # kernels that make random numbers
 FUSED_NS = 2_000  # the least that a kernel takes
 FEW = 0.5  # of the SMs that have a block
 SHORT_NS = 3_000  # a kernel that short has nothing to gain from more blocks
 ATOMIC = (
     r"(?i)indexing_backward|index_put|scatter_?add|scatter_gather|embedding_(?:dense_)?backward|"
     r"compute_grad_weight|sum_and_scatter|atomic|bincount|histogram|index_add|kernelHistogram|"
-    r"_scatter_gather_elementwise"
+    r"_scatter_gather_elementwise|indexFunc(?:Small|Large)Index"
 )
 ATOMIC_SHARE = 0.05
 FOREACH, NO_STEP = r"multi_tensor_apply_kernel", r"Fused|Norm|NonFinite|Copy|Zero"
@@ -226,10 +227,10 @@ def unfused_elementwise(tables: Tables) -> Finding:
 
     Numerator: the time of such chains of two or more. Each of them reads and writes the memory anew; fused,
     the data move once per pass, and a pass ends where a kernel reduces. Gain: the replay in which a pass
-    takes as long as its longest kernel and is launched once, and the scores of attention (a softmax between
-    two matmuls, alone or with such kernels around it) take no time; cautious: half of that. That the matmuls
-    need not read and write scores either is not promised. No more than the chains take: what fewer launches
-    save beyond that is told as launch-bound.
+    takes as long as its longest kernel, or as all that make random numbers, and is launched once, and the
+    scores of attention (a softmax between two matmuls, alone or with such kernels around it) take no time;
+    cautious: half of that. That the matmuls need not read and write scores either is not promised. No more
+    than the chains take: what fewer launches save beyond that is told as launch-bound.
     """
     kernels, owner = _mine(tables)
     part = np.isin(owner, [CODE[one] for one in ("elementwise", "layout", "reduction")])
@@ -240,7 +241,7 @@ def unfused_elementwise(tables: Tables) -> Finding:
     lengths = duration_ns(kernels).astype(np.float64)
     spent = int(lengths[chain >= 0].sum())
     of_scores = int(lengths[scores].sum())
-    saved = spent - int(_longest(np.where(scores, 0.0, lengths), number).sum())
+    saved = spent - int(_fused(np.where(scores, 0.0, lengths), number, kernels["name"]).sum())
 
     def fused(program: Program, keep: float) -> Program:
         ops = tables.view.ops.iloc[program.op]
@@ -249,7 +250,7 @@ def unfused_elementwise(tables: Tables) -> Finding:
         where = _chains(ops, inside, edges, scores)
         one = _passes(ops, where, owned(tables, program, "reduction"))
         first = np.append(True, one[1:] != one[:-1])[: len(one)] | (one < 0)
-        fewer = np.where(scores, 0.0, np.append(_longest(program.length, one), 0.0)[one])
+        fewer = np.where(scores, 0.0, np.append(_fused(program.length, one, ops["name"]), 0.0)[one])
         length = np.where(one >= 0, np.where(first, fewer, 0.0), program.length)
         if keep:
             return replay.with_lengths(program, program.length * keep + length * (1 - keep))
@@ -514,11 +515,15 @@ def _distances(ops: pd.DataFrame, chain: Ints) -> Bools:
     return found
 
 
-def _longest(length: Floats, number: Ints) -> Floats:
-    """For each number the longest of its kernels."""
+def _fused(length: Floats, number: Ints, names: pd.Series) -> Floats:
+    """For each number what one kernel takes for all of its own: the longest, and no less than those that make
+    random numbers together, for that is arithmetic, which fusing saves nothing of.
+    """
     longest = np.zeros(int(number.max(initial=-1)) + 1)
-    np.maximum.at(longest, number[number >= 0], length[number >= 0])
-    return longest
+    inside = number >= 0
+    np.maximum.at(longest, number[inside], length[inside])
+    makes = inside & named_like(names, RANDOM)
+    return np.maximum(longest, np.bincount(number[makes], length[makes], len(longest)))
 
 
 @rule(

@@ -45,6 +45,12 @@ LONG_NS = 20_000  # of a kernel: no launch that waits for nothing returns after 
 BLOCKING, FEWEST = 0.95, 10  # of the launches of such kernels; in all
 AMPLE = 0.5  # of the GPU's memory: with more in use it is not said that there is plenty
 OFTEN, TENTHS = 0.1, 10  # of the compiling: so much in an iteration counts
+CUDNN = r"cudnn|_[fdw](?:prop|grad)_|implicit_gemm|convolve_|nhwcAddPadding|winograd|im2col"
+TRIED = 6  # kernels in a row, each another: no network has so many convolutions, nothing between them
+SEARCHES = (
+    "cuDNN tries its kernels for each new shape, as torch.backends.cudnn.benchmark = True asks for: set it "
+    "to False where shapes change, or pad the batches to few shapes; call each of these once before the loop."
+)
 GIVES_BACK = r"torch/cuda/memory\.py:empty_cache$"
 _LOADING = CODE["loading"]
 
@@ -244,6 +250,7 @@ def compiling_in_loop(tables: Tables) -> Finding:
         spent = min(spent, tables.width)
         return Finding(True, message, spent, name, tables.width, "ns of the window", None, found, "info")
     gain = gain_of(tables, lambda p: changed(p, 0.0), lambda p: changed(p, 0.5), 1.0 if spent else 0.0)
+    searches = spent > 0 and _searches(tables)
     if again > 1 and share > gain.share:
         gain = Gain(share, share / 2, share)
         where = f"most of it in {again} iterations that lie apart" + (f"; {where}" if where else "")
@@ -251,13 +258,25 @@ def compiling_in_loop(tables: Tables) -> Finding:
         tables,
         gain,
         f"GPU {ledger.device} waits while code is compiled or loaded for "
-        f"{tables.told(spent, ledger)}" + (f"; {where}" if where else ""),
+        f"{tables.told(spent, ledger)}"
+        + ("; cuDNN searches for the quickest kernels of convolutions (cudnn.benchmark)" * searches)
+        + (f"; {where}" if where else ""),
         min(spent, tables.width),
         name,
         found,
         enough=spent > 0 and spent >= 2 * first_ns,
         owner="loading",
+        advice=SEARCHES if searches else "",
     )
+
+
+def _searches(tables: Tables) -> bool:
+    """Whether most kernels of cuDNN lie in runs of many different ones, as when it tries all for a shape."""
+    names = tables.worst_kernels[0]["name"]
+    part = named_like(names, CUDNN)
+    run = np.cumsum(np.diff(part, prepend=False))[part]
+    distinct = np.bincount(np.unique(np.stack((run, codes_of(names)[0][part])), axis=1)[0])
+    return bool(len(run)) and 2 * int((distinct[run] >= TRIED).sum()) >= len(run)
 
 
 def _apart(pieces: pd.DataFrame, begins: Ints) -> int:

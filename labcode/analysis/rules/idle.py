@@ -32,6 +32,7 @@ SYNC_CALLS = 3
 MANY_READS = 10  # an iteration
 NO_LAUNCH = f"{ALLOCATING}|{LOADING}"  # what other rules take out
 CLOSE = 8  # launches between two reads that follow each other
+IN_FUNCTION = 0.9  # of the time between two reads
 EXPLICIT = r"torch/cuda/(?:__init__|streams)\.py:(?:synchronize|wait)$"
 CHUNKS = 30
 LOW = 0.5
@@ -193,8 +194,8 @@ def _reads(tables: Tables, program: Program) -> Bools:
 
 def _of_reads(tables: Tables) -> tuple[float, float, float]:
     """Where many numbers are read in each iteration: the share of the launching that the function has which
-    reads them; where that function holds the whole loop, how much of that lies between reads that follow each
-    other closely; and the numbers read in an iteration.
+    reads them; where that function holds the whole loop, or is called anew for each number, how much of that
+    lies between reads that follow each other closely; and the numbers read in an iteration.
     """
     program, lines = tables.replay.program, tables.lines
     if program is None or not lines.known:
@@ -213,10 +214,27 @@ def _of_reads(tables: Tables) -> tuple[float, float, float]:
     key = read_at[0][0].function, read_at[0][0].file
     share = sum(share for place, share in spread if (place.function, place.file) == key)
     if not lines.holds_loop(host.pid, host.main, read_at[0][0]):
-        return share, share, count
+        inside = lines.inside(host.pid, host.main, *_from_read_to_read(tables), read_at[0][0])
+        if inside is None or inside >= IN_FUNCTION:  # the loop over the numbers is the function's own
+            return share, share, count
     spent = program.gap + program.spent
     between = float(spent[_between_reads(program, reads)].sum() / max(float(spent.sum()), 1.0))
     return share, min(share, between), count
+
+
+def _from_read_to_read(tables: Tables) -> tuple[Ints, Ints]:
+    """The stretches of the main thread between reads of numbers, without the longest tenth: that from the
+    last one of an iteration to the next one's first is no part of a loop over them.
+    """
+    view, ledger = tables.view, tables.ledger
+    small = (view.owner == CODE["copy-out"]) & (view.ops["bytes"].fillna(0) <= READ_BYTES).to_numpy()
+    small &= (view.row >= 0) & (view.ops["device"].to_numpy(np.int64) == ledger.device)
+    calls = tables.api.iloc[np.unique(view.row[small])]
+    start, end = spans(calls[(calls["tid"] == tables.replay.host.main).to_numpy()])
+    inside = (start >= ledger.window[0]) & (end <= ledger.window[1])
+    low, high = end[inside][:-1], start[inside][1:]
+    usual = high - low <= np.quantile(high - low, 1 - 1 / MANY_READS) if len(low) else high > low
+    return low[usual], np.maximum(low, high)[usual]
 
 
 def _read_again(tables: Tables, program: Program) -> Bools:

@@ -17,8 +17,7 @@ from typing import Any, TextIO, TypeVar
 import pandas as pd
 
 from labcode import reports
-from labcode.analysis.rules.facts import ID as GOOD
-from labcode.analysis.rules.facts import good
+from labcode.analysis.rules.facts import good, ranking, unnamed
 from labcode.analysis.rules.finding import CannotJudgeError, Rule, Verdict, Verdicts, verdict_of
 from labcode.analysis.rules.registry import (
     ANY,
@@ -44,7 +43,6 @@ from labcode.show import check_format, one_line
 __all__ = ["NOT_ADDITIVE", "TEXTS", "diagnose", "gather", "judge", "list_rules", "run", "select"]
 
 TEXTS = ("table", "json", "md")
-_ORDER = {"found": 0, "failed": 1, "not found": 2, "could not judge": 3}
 S = TypeVar("S")
 
 
@@ -57,8 +55,9 @@ def diagnose(
 ) -> Verdicts:
     """What each rule (by default every rule there is) says about a capture, a trace, a launch, a log, a run.
 
-    Found ones first: causes, the largest gain first, then facts (severity 'info'); then failed ones, those
-    not found, those that could not be judged. Whether all is good stands before them where it is. A rule that
+    Found ones first: alarms (high, medium), then low ones, the largest gain first, then facts (severity
+    'info'); then failed ones, those not found, those that could not be judged. Whether all is good stands
+    before them where it is. A rule that
     raises becomes a verdict with the status 'failed', as does each of ``broken``. ``window`` says what of a
     timeline is judged (`labcode.analysis.ledger.steady`), by default the steady state. Raises `InputError`
     when a table of the capture is damaged.
@@ -77,7 +76,8 @@ def diagnose(
 def judge_all(tables: Tables, rules: Sequence[Rule[Any]], broken: Sequence[BrokenPlugin] = ()) -> Verdicts:
     """What rules say about a timeline, and whether its steady state is good."""
     verdicts = judge(tables, rules, broken)
-    return ranked([*verdicts, good(tables, verdicts)])
+    told = [*verdicts, *unnamed(tables, verdicts)]
+    return ranked([*told, good(tables, told)])
 
 
 def tables_of(report: TimelineReport, window: str | None = None) -> Tables:
@@ -283,13 +283,6 @@ def _where(which: Rule[Any], error: BaseException) -> str:
 
 def ranked(verdicts: Sequence[Verdict]) -> Verdicts:
     """Verdicts in the order in which they are told; see `diagnose`."""
-    return Verdicts(sorted(verdicts, key=_rank))
-
-
-def _rank(verdict: Verdict) -> tuple[int, float]:
-    gain = verdict.gain if verdict.gain is not None else 1.0 if verdict.severity == "high" else 0.0
-    if verdict.status != "found":
-        return 2 + _ORDER[verdict.status], 0.0
-    if verdict.rule == GOOD:
-        return -1, 0.0
-    return int(verdict.severity == "info"), -gain
+    key = ranking(verdicts)
+    rest = {"failed": 0, "not found": 1, "could not judge": 2}
+    return Verdicts(sorted(verdicts, key=lambda one: (key(one)[0], rest.get(one.status, 0), key(one)[1])))

@@ -18,7 +18,7 @@ from labcode import reports
 from labcode.analysis.ledger.ledger import MOST_GPUS
 from labcode.analysis.ledger.owners import OWNERS
 from labcode.analysis.ledger.view import kept
-from labcode.analysis.rules.facts import ID as GOOD
+from labcode.analysis.rules.facts import ranking
 from labcode.analysis.rules.finding import CannotJudgeError
 from labcode.analysis.rules.tables import Tables
 from labcode.analysis.stats.shelf import NOTES, LackingError, shelf_of
@@ -248,16 +248,8 @@ def _judged(every: Sequence[tuple[Kind, Any]], window: str | None) -> tuple[list
         found, tables = part_of(kind).judged(report, window, first, told)
         told += found
         first = tables if first is None else first
-    return sorted(told, key=lambda one: (bool(one.of), *_weight(one))), first
-
-
-def _weight(one: Found) -> tuple[int, float]:
-    """Whether all is good first, then causes, then facts."""
-    verdict = one.verdict
-    gain = verdict.gain if verdict.gain is not None else 1.0 if verdict.severity == "high" else 0.0
-    if verdict.status != "found":
-        return 2, -gain
-    return -1 if verdict.rule == GOOD else int(verdict.severity == "info"), -gain
+    key = ranking([one.verdict for one in told])
+    return sorted(told, key=lambda one: (bool(one.of), *key(one.verdict))), first
 
 
 # ---- tables

@@ -123,3 +123,10 @@ def test_an_alarm_needs_a_tenth_in_the_cautious_case(gain: float, low: float | N
 def test_a_name_tells_how_many_lists_a_kernel_reads(name: str, lists: int | None) -> None:
     found = gpu_work.LISTS.search(f"void multi_tensor_apply_kernel<TensorListMetadata<(int)3>, {name}>(T1)")
     assert (int(found[1]) if found else None) == lists
+
+
+@pytest.mark.parametrize(("made", "takes"), [(MUL, 40), ("distribution_elementwise_grid_stride_kernel", 60)])
+def test_a_fused_kernel_makes_all_random_numbers(made: str, takes: int) -> None:
+    names = pd.Series([made, ADD, made, ADD], dtype="str")
+    length = np.array([30.0, 40.0, 30.0, 500.0])
+    assert gpu_work._fused(length, np.array([0, 0, 0, -1]), names).tolist() == [takes]
