@@ -90,11 +90,12 @@ LABCODE: Mapping[str, Options] = {
     },
 }
 TOOLS = ("nsys", "ncu", "torch.profiler", "labcode")
+_MISTYPED = 3  # edits between a name that is mistyped and the one that was meant
 _UNJUDGED = {  # options that there are, of which nothing is said here: those with a value, those without
     "nsys": (
         "backtrace cpu-core-events cpu-core-metrics cuda-event-trace cuda-flush-interval event-sample "
         "gpu-metrics-set gpuctxsw kill mpi-impl os-events osrt-threshold python-functions-trace "
-        "resolve-symbols session-new show-output stop-on-exit wait",
+        "resolve-symbols sampling-frequency session-new show-output stop-on-exit wait",
         "",
     ),
     "ncu": (
@@ -481,7 +482,11 @@ def _line(command: str, words: Sequence[str], known: Options, *, mixed: bool = F
             if tool in _UNJUDGED and name in _BEYOND:
                 raise LabError(f"{command}: with --{name} {_BEYOND[name]}")
             begin = [one for one in known if name and one.startswith(name)]
-            close = begin or difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+            close = begin or [
+                one
+                for one in difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+                if _edits(name, one) <= _MISTYPED
+            ]
             others = {"nsys": NSYS, "ncu": NCU, **{f"labcode {one}": names for one, names in LABCODE.items()}}
             owner = next((tool for tool, names in others.items() if name in names), "")
             meant = f"; it is one of {owner}" if owner else ""
@@ -574,6 +579,12 @@ def _number(node: ast.expr) -> int:
 def _last(node: ast.expr) -> str:
     """The last word of a dotted name."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _edits(one: str, other: str) -> int:
+    """How many letters are left out or put in between two names; a letter for another is two."""
+    alike = difflib.SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
+    return len(one) + len(other) - 2 * sum(block.size for block in alike)
 
 
 def _known(name: str | None, names: Sequence[str], of: str) -> str:

@@ -43,6 +43,8 @@ _SCALES = {
     100.0: "a factor of 100: a share, or percent?",
 }
 _OF_THE_BOOK = "that one came with the book: record it yourself"
+_MOST_OF_A_SHARE = 10.0  # as a ratio may be; what is more, in both forms, is neither
+_THOUSAND, _SAME_SIZE = 1000.0, 3.0  # an interval in the next unit, of a prediction that is no further off
 _AS_NEAR = 0.001  # of misreadings' numbers: they cannot be told from each other
 _NEAR = 4  # times the tolerance: read off too roughly,
 _ALIKE, _SAME = 0.02, 1e-4  # of a misreading's number: further off it is another one, however it is rounded
@@ -138,7 +140,9 @@ class Number(Question):
     def near(self, right: Any, given: Any) -> str:
         """A wrong unit, a ratio turned round that looks like one, a sign, or too rough a reading."""
         for factor, words in _SCALES.items():
-            if factor == 100 and self.unit not in ("", "%"):
+            if factor == 100 and (
+                self.unit not in ("", "%") or min(abs(given), abs(right)) > _MOST_OF_A_SHARE
+            ):
                 continue  # no share in any form
             for scale in (factor, 1 / factor):
                 if right and math.isclose(given, right * scale, rel_tol=_ALIKE):
@@ -184,7 +188,7 @@ class Count(Number):
         if self.within or self.by:
             return super().near(right, given)
         counted = given and abs(right - given) == 1
-        return "one off: are the first and the last counted?" if counted else ""
+        return "one off" if counted else ""
 
     def shown(self, value: Any) -> str:
         """All its digits."""
@@ -291,7 +295,12 @@ class Name(Question):
         found = [name for name in right.all if given.lower() in name.lower()]
         if not found:
             return "no name that is asked about contains that"
-        return f"{len(found)} names contain that: write more of it" if len(found) > 1 else ""
+        if len(found) < 2:
+            return ""
+        inside = isinstance(right, Names) and right.right in found
+        return f"{len(found)} names contain that: " + (
+            "write more of it" if inside else "the right one is not among them"
+        )
 
     def shown(self, value: Any) -> str:
         """The right one."""
@@ -355,7 +364,11 @@ class Interval(Question):
 
     def near(self, right: Any, given: Any) -> str:
         """On which side the measurement lies."""
-        return f"the measurement lies {'above' if right > given[1] else 'below'} your interval"
+        side = f"the measurement lies {'above' if right > given[1] else 'below'} your interval"
+        times = math.sqrt(given[0] * given[1]) / right if self.unit and right > 0 else 1.0
+        other = max(times, 1 / times) if times > 0 else 1.0
+        far = _THOUSAND / _SAME_SIZE <= other <= _THOUSAND * _SAME_SIZE
+        return f"{side}, by about a factor of 1,000: check the unit" if far else side
 
     def shown(self, value: Any) -> str:
         """The measurement; as a sheet's answer, an interval of no width."""

@@ -220,6 +220,11 @@ def test_what_labcode_would_print() -> None:
         ("nsys", "", "a command of nsys begins with nsys, not 'nothing'"),
         ("nsys", "ncu ./a", "a command of nsys begins with nsys, not 'ncu'"),
         ("nsys", "nsys stats a", "nsys records with `nsys profile`"),
+        (
+            "nsys",
+            "nsys profile --gpu-metric-freq=9 ./a",
+            "no option --gpu-metric-freq among those known here$",
+        ),
         ("nsys", "nsys profile -t cuda", "no program after the options"),
         (
             "nsys",

@@ -6,7 +6,7 @@ import pytest
 
 from labcode.grading import grade, sheet
 from labcode.grading.records import Exercise, Part
-from labcode.grading.sheet import Answers, Misreading, Name, Names, Number, Share, Sheet
+from labcode.grading.sheet import Answers, Interval, Misreading, Name, Names, Number, Share, Sheet
 
 SOURCE = '''"""Detective x: one capture.
 
@@ -155,7 +155,7 @@ def test_all_that_is_wrong_with_a_sheet_is_told_at_once(asked: Sheet) -> None:
         ({"step_ms": "14"}, f"step_ms: 14 is not right: near, but not within 5 %: {NEAR}"),
         ({"step_ms": "1250"}, "step_ms: 1250 is not right"),  # no share, so no percent
         ({"step_ms": "10.4"}, "step_ms: 10.4 is not right"),  # a sixth beside it is not near
-        ({"steps": "8"}, "steps: 8 is not right: one off: are the first and the last counted?"),
+        ({"steps": "8"}, "steps: 8 is not right: one off"),
         ({"kernel": '"gemm"'}, 'kernel: "gemm" is not right: 2 names contain that: write more of it'),
         ({"kernel": '"sofmax"'}, 'kernel: "sofmax" is not right: no name that is asked about contains that'),
         ({"kernel": '"scale"'}, 'kernel: "scale" is not right'),
@@ -171,6 +171,22 @@ def test_a_whole_name_is_not_asked_to_be_longer() -> None:
     names = Names("bulk_ring", ("bulk", "bulk_ring", "strided"))
     assert Name("k", "?").near(names, "bulk") == ""
     assert Name("k", "?").near(Names("bulk", names.all), "ulk") == "2 names contain that: write more of it"
+    wrong = Name("k", "?").near(Names("strided", names.all), "ulk")
+    assert wrong == "2 names contain that: the right one is not among them"
+
+
+@pytest.mark.parametrize(
+    ("given", "end"),
+    [([60.0, 90.0], ""), ([0.06, 0.09], ", by about a factor of 1,000: check the unit"), ([2.0, 8.0], "")],
+)
+def test_a_prediction_in_the_next_unit_is_told(given: list[float], end: str) -> None:
+    said = Interval("k", "?", unit="µs").near(100.0, given)
+    assert said == f"the measurement lies above your interval{end}"
+
+
+def test_a_share_is_not_suspected_where_neither_form_is_one() -> None:
+    assert "a share" in Number("k", "?").near(1.3, 130.0)
+    assert Number("k", "?").near(8275.0, 82.75) == ""
 
 
 def test_a_name_that_holds_another_is_not_that_one() -> None:

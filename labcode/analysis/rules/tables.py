@@ -13,7 +13,7 @@ from labcode.analysis.ledger.ledger import ALLOCATING, MOST_GPUS, Ledger, ledger
 from labcode.analysis.ledger.lines import NOWHERE, Lines, Place
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Replay
-from labcode.analysis.ledger.steady import Steady, judged, phases
+from labcode.analysis.ledger.steady import STEADY, Steady, judged, phases
 from labcode.analysis.ledger.view import View, kept
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, Severity
 from labcode.analysis.timeline import intervals
@@ -29,6 +29,7 @@ from labcode.analysis.timeline.nvtx import labels
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.summary import host_memory
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, device_busy, idle_gaps
+from labcode.analysis.timeline.windows import choose_window
 from labcode.reports.columns import Bools, Ints, at_rows, objects, process_keys, remembering, small, unique
 from labcode.reports.common import MEASURED
 from labcode.reports.frames import codes_of, is_any, rows_of
@@ -75,10 +76,12 @@ class Tables:
         _ = self.view.ops, self.api  # before the window: where they begin and end is known then
         return judged(self.report, self.chosen)
 
-    @property
+    @cached_property
     def window(self) -> tuple[int, int]:
-        """(start, end) in ns."""
-        return self.judged.window
+        """(start, end) in ns; one that somebody chose needs no look at iterations."""
+        if self.chosen is None or self.chosen == STEADY:
+            return self.judged.window
+        return choose_window(self.report, self.chosen)
 
     @property
     def count(self) -> int:

@@ -46,7 +46,7 @@ def answers() -> Answers:
     return Answers(
         {
             "iterations": judged.count,
-            "each_ms": judged.each_ns / opened.MS,
+            "each_ms": judged.width / judged.count / opened.MS,
             "idle": opened.idle_share(ops),
             "cause": causes[opened.cause("watchful_thread")],
             "faster": times[0] / times[1],

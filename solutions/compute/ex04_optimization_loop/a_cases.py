@@ -39,6 +39,10 @@ def _scenes(rng: Rng) -> dict[str, tuple[States, float]]:
         "a bit of everything": (some(8, 5.0, share(0.2, 0.8)), share(0.3, 0.6)),
         "the scheduler is nearly full": (some(5, 6.0, 2.0), share(0.81, 0.9)),
         "not quite full": (some(5, 9.0, 1.0), share(0.6, 0.79)),
+        "the scheduler is nearly full, and a stall has more than half": (
+            {**some(3, 0.5, 2.0), "long_scoreboard": share(8, 12)},
+            share(0.81, 0.9),
+        ),
         "issues in 0.8 of the cycles": (some(5, 6.0, 2.0), 0.8),
         "two that are equal": (tied, share(0.3, 0.5)),
         "a state of no cycles": ({**some(4, 4.0, 0.4), "membar": 0.0}, share(0.2, 0.5)),

@@ -175,11 +175,8 @@ def cases(rng: Rng) -> list[Case]:
 def exam(captures: CaptureSet) -> list[Case]:
     """The same questions to a report; `LabError` where it lacks one of the metrics."""
     report = open_ncu(captures, EXPERIMENT, RUN)
-    for one in report.list:
-        for names in (*LEVELS.values(), *PRECISIONS.values(), (SM_CLOCK,)):
-            for name in names:
-                one.metric(name)
-    metrics = report.metrics()
+    needed = [name for names in (*LEVELS.values(), *PRECISIONS.values(), (SM_CLOCK,)) for name in names]
+    metrics = table_of([{name: one.metric(name) for name in needed} for one in report.list])
     return [_case(function, "a capture you have not seen", metrics) for function in _ORDER]
 
 

@@ -24,11 +24,12 @@ def answers() -> Answers:
     from labcode.grading import opened
 
     report = opened.ncu("h200", "ncu_transpose", "exam_steps")
-    naive, plain, padded = report.list[:3]
+    naive, plain, padded, third = report.list[:4]
 
     def over(name: str) -> float:
         return float(plain.metric(name) / padded.metric(name))
 
+    shared = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
     stores = "l1tex__t_%s_pipe_lsu_mem_global_op_st.sum"
     each = naive.metric(stores % "sectors") / naive.metric(stores % "requests")
     loads = "l1tex__t_%s_pipe_lsu_mem_global_op_ld.sum"
@@ -36,13 +37,17 @@ def answers() -> Answers:
     return Answers(
         {
             "faster": faster,
-            "wavefronts": over("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"),
+            "wavefronts": over(shared),
             "sectors": over(loads % "sectors"),
             "state": "MIO throttle",
             "first": each,
         },
         [
             Misreading("that is the other way round", {"faster": 1 / faster}),
+            Misreading(
+                "that is launch 3", {"faster": plain.number("duration_ns") / third.number("duration_ns")}
+            ),
+            Misreading("that is launch 3", {"wavefronts": plain.metric(shared) / third.metric(shared)}),
             Misreading(
                 "an ideal conflict of 32 threads would give 32: read off what was counted",
                 {"wavefronts": 32.0},

@@ -34,6 +34,7 @@ def answers() -> Answers:
     }
     ring = report.list[table["kernel"].tolist().index("bulk_ring")]
     occupancy = ring.metric("sm__warps_active.avg.pct_of_peak_sustained_active") / 100
+    spread = ring.metric("launch__grid_size") * ring.metric("launch__block_size") / 32 / (132 * 64)
     sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
     asked = report.list[0].metric(sectors) / report.list[1].metric(sectors)
     return Answers(
@@ -48,8 +49,10 @@ def answers() -> Answers:
             Misreading(
                 "it is slow beside the five after it; another is slower by far", {"slowest": "coalesced"}
             ),
+            Misreading("those are sectors that the L1 is asked for: DRAM reads more", {"moved": asked}),
             Misreading(
-                "those are sectors that it asks the L1 for; the L2 has some of them", {"moved": asked}
+                "that is the ratio of their times",
+                {"moved": report.list[0].number("duration_ns") / report.list[1].number("duration_ns")},
             ),
             Misreading("another one takes less, by little", {"fastest": "bulk"}),
             Misreading("another one takes less, by little", {"fastest": "in_flight"}),
@@ -59,6 +62,10 @@ def answers() -> Answers:
                     "occupancy": report.list[6].metric("sm__warps_active.avg.pct_of_peak_sustained_active")
                     / 100
                 },
+            ),
+            Misreading(
+                "that is by the grid, if its warps were spread evenly from begin to end",
+                {"occupancy": spread},
             ),
             Misreading(
                 "that is the theoretical occupancy",

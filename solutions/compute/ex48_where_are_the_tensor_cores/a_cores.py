@@ -28,6 +28,10 @@ def answers() -> Answers:
     """The right answers, from the capture."""
     from labcode.grading import opened
 
+    def length(report):
+        first, last = opened.extent(opened.cut(report.gpu_ops(), opened.steady(report)))
+        return last - first
+
     fault, mended = (opened.nsys("h100", "diagnosis", f"char_gpt-{one}") for one in ("fault", "mended"))
     kernels = opened.cut(fault.kernels(), opened.steady(fault))
     totals = opened.totals(kernels, "short_name")
@@ -56,6 +60,14 @@ def answers() -> Answers:
             Misreading("the names say f32", {"precision": "bf16"}),
             Misreading("the names say f32", {"precision": "fp64"}),
             Misreading("that is Kernel2 alone", {"products": totals["Kernel2"] / totals.sum()}),
+            Misreading(
+                "that is with attention's kernels (fmha)",
+                {"products": (products + totals[totals.index.str.startswith("fmha")].sum()) / totals.sum()},
+            ),
+            Misreading(
+                "that is by the windows of the two captures, which hold different numbers of iterations",
+                {"faster": length(fault) / length(mended)},
+            ),
             Misreading("that one has the most time, and is no product", {"mended": first}),
             *(Misreading("that one is of the run before it was mended", {"mended": one}) for one in slow),
             Misreading("the other way round", {"faster": times[1] / times[0]}),

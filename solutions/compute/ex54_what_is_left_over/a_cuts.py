@@ -65,6 +65,7 @@ def answers() -> Answers:
             Misreading("that is hybrid alone", {"gain": us("tail", "whole") / us("tail", "hybrid")}),
             Misreading("that is joint", {"gain": us("tail", "whole") / us("tail", "joint")}),
             Misreading("that is over cuBLAS", {"gain": us("tail", "cublas") / us("tail", "both")}),
+            Misreading("that is tail", {"square": us("tail", "split") / us("tail", "whole")}),
             Misreading("that is stream_k", {"square": us("square", "stream_k") / us("square", "whole")}),
             Misreading("the other way round", {"square": us("square", "whole") / square}),
         ],

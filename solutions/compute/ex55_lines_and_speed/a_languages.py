@@ -43,7 +43,7 @@ def answers() -> Answers:
         },
         [
             Misreading("one that leaves more of it to you is faster here", {"closest": "triton"}),
-            Misreading("it has the fewest lines", {"closest": "cutile"}),
+            Misreading("it has the fewest lines; by time another comes first", {"closest": "cutile"}),
             Misreading("the other way round", {"lines": 1 / lines}),
             Misreading(
                 "those are the lines of the matmul",
@@ -68,6 +68,7 @@ def answers() -> Answers:
                 "those are rates, and the mask halves the FLOP: times are asked for",
                 {"mask": us(whole, "triton") / us(causal, "triton") / 2},
             ),
+            Misreading("that is CUDA C++", {"mask": us(whole, "cuda") / us(causal, "cuda")}),
             Misreading("half of the scores are left, and the time is not half: measure it", {"mask": 2.0}),
             Misreading("the other way round", {"mask": us(causal, "triton") / us(whole, "triton")}),
         ],

@@ -38,6 +38,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
         "kernels of a quarter of a second, twice the time": (short, clocks, 1.0),
         "memory alone, much time": ([(first, "memory", still, moving)], clocks, 1.0),
         "few that compute, much time": (few, clocks, 8.0),
+        "compute alone, much time": ([(32.0, "compute", 16.0, 512.0)], clocks, 8.0),
         "few that compute": (few, clocks, 0.125),
         "just fast enough": (half, clocks, 0.5),
         "a little too slow": (half, clocks, 0.4375),

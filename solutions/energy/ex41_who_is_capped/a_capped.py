@@ -46,7 +46,8 @@ def answers() -> Answers:
             Misreading("it draws much, but its clock is the highest there is", {"capped": "xl bf16"}),
             Misreading("it is far from the limit", {"capped": "small bf16"}),
             Misreading(
-                "that is the clock of those that are not capped", {"clock_mhz": float(table["sm_mhz"].max())}
+                "that is the clock of those that are not capped; or else: its own highest, not the median",
+                {"clock_mhz": float(table["sm_mhz"].max())},
             ),
             Misreading("that is the most of all trainings", {"watts": float(most.max())}),
             Misreading("that is for a pass", {"mj_a_token": 1e3 * float(table["each_j"][bf16])}),

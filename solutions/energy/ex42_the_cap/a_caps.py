@@ -42,7 +42,10 @@ def answers() -> Answers:
                 "that one has the highest clock: it is slow, and draws as much", {"lowest": "fp32 random"}
             ),
             Misreading("that is random numbers", {"zeros_mhz": float(table["sm_mhz"][random])}),
-            Misreading("that is of equal numbers", {"zeros_mhz": float(table["sm_mhz"]["bf16 constant"])}),
+            Misreading(
+                "that is of equal numbers; or else: the lowest sample of zeros, not the median",
+                {"zeros_mhz": float(table["sm_mhz"]["bf16 constant"])},
+            ),
             Misreading(
                 "that is the energy of one product: random numbers make it slower, too",
                 {"less_power": float(table["each_j"][random] / table["each_j"][zeros])},

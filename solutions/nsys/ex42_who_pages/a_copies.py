@@ -27,6 +27,9 @@ def answers() -> Answers:
     share = time / length
     whole = report.memcpys()
     first, last = opened.extent(report.gpu_ops())
+    ops = opened.cut(report.gpu_ops(), window)
+    begin, end = opened.extent(ops)
+    busy = (1 - opened.idle_share(ops)) * (end - begin) / opened.MS
     return Answers(
         {
             "memory": str(copies["src_kind"].iloc[0]),
@@ -44,6 +47,11 @@ def answers() -> Answers:
             Misreading(
                 "that is the share of the whole capture, most of which is start-up",
                 {"copying": opened.ms(whole) / ((last - first) / opened.MS)},
+            ),
+            Misreading("that is the share of the time in which the GPU is busy", {"copying": time / busy}),
+            Misreading(
+                "that adds the share; the time falls to what is left, so divide 1 by that",
+                {"at_most": 1 + share},
             ),
             Misreading(
                 "that is the share that is left: the time falls to it, so divide 1 by it",

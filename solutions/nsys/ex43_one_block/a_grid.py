@@ -24,7 +24,8 @@ def answers() -> Answers:
     from labcode.grading import opened
 
     report = opened.nsys("h100", "diagnosis", "audio_norm-fault")
-    kernels = opened.cut(report.kernels(), opened.steady(report))
+    begin, end = opened.steady(report)
+    kernels = opened.cut(report.kernels(), (begin, end))
     totals = opened.totals(kernels, "short_name")
     top = kernels[kernels["short_name"].astype(str) == totals.index[0]]
     row = top.iloc[0]
@@ -40,6 +41,7 @@ def answers() -> Answers:
         },
         [
             Misreading("that one is second; look at the total time", {"kernel": str(totals.index[1])}),
+            Misreading("that is its share of the whole time", {"share": totals.iloc[0] / (end - begin)}),
             Misreading("those are the threads of a block", {"blocks": threads}),
             Misreading("all threads of the grid; blocks are asked for", {"blocks": blocks * threads}),
             Misreading(

@@ -51,6 +51,14 @@ def answers() -> Answers:
                 "that is both GPUs together, or the whole capture, not the steady state alone",
                 {"waiting_ms": sum(spent.values())},
             ),
+            Misreading(
+                "that is how much longer they take than on the late one",
+                {"waiting_ms": spent[other] - spent[late]},
+            ),
+            Misreading(
+                "that is NCCL's share of its kernels' time",
+                {"busy": spent[other] / opened.ms(kernels[kernels["device"] == other])},
+            ),
             Misreading("that is the late one's", {"busy": 1 - idle[late]}),
             Misreading(
                 "its batches lie on the GPU: nothing is copied to it in the steady state",

@@ -34,10 +34,10 @@ def answers() -> Answers:
     right: dict[str, object] = {name: opened.cause(name) for name in CASES}
     told = {
         "careful_saver": {
-            "host-sync": "the waits are part of one thing: hundreds of copies to the host, each "
-            "fourth step, then the disk",
+            "host-sync": "all copies to the host lie in one iteration, which takes most of the time: it "
+            "saves what was learned",
             "unfused": "there the GPU would be busy; here it waits for the host",
-            "launch-bound": "between the gaps launches keep up",
+            "launch-bound": "nearly all that is idle lies in one iteration; the others launch as much",
         },
         "class_scores": {
             "checkpoint": "four bytes at a time are no checkpoint",

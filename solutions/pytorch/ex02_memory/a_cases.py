@@ -81,7 +81,7 @@ def _step(scene: _Scene, layers: int) -> None:
 
 
 def _scenes(rng: Rng) -> list[tuple[str, _Scene]]:
-    small, steps, late, lost, down, marks, twice, again, nothing = (_Scene(rng) for _ in range(9))
+    small, steps, late, lost, down, marks, twice, again, nothing, empty = (_Scene(rng) for _ in range(10))
     small.base(1)
     kept = small.alloc(SITES[0])
     small.alloc(SITES[1])
@@ -121,6 +121,8 @@ def _scenes(rng: Rng) -> list[tuple[str, _Scene]]:
     again.free(again.base(1)[0])
     again.alloc(SITES[2], again.before[0][1])
     nothing.base(2)
+    empty.mark("segment_alloc")
+    empty.mark("snapshot", 0)
     return [
         ("one block freed", small),
         ("steps that pile up and take down", steps),
@@ -131,6 +133,7 @@ def _scenes(rng: Rng) -> list[tuple[str, _Scene]]:
         ("as much is in use a second time", twice),
         ("as much is in use as before the first event", again),
         ("no event at all", nothing),
+        ("nothing is ever in use", empty),
     ]
 
 

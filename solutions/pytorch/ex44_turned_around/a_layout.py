@@ -9,7 +9,7 @@ from labcode.grading.sheet import Answers, Misreading, Name, Names, Number, Shar
 
 QUESTIONS = (
     Name("top", "fault: the short name of the kernel with the most time"),
-    Share("share", "fault: its share of the time of all kernels"),
+    Share("share", "fault: its share of the time of all kernels", by=0.003),
     Share("products", "fault: the share of the matrix product (nvjet)", by=0.005),
     Number(
         "faster",

@@ -57,6 +57,10 @@ def answers() -> Answers:
             Misreading("that is both GPUs", {"calls": round(2 * len(nccl) / judged.count)}),
             Misreading("that is the share of the window", {"exposed": exposed / width}),
             Misreading(
+                "that adds the share; the time falls to what is left, so divide 1 by that",
+                {"gain": 1 + exposed / width},
+            ),
+            Misreading(
                 "the gain counts both GPUs, which wait at the same time",
                 {"gain": width / (width - 2 * exposed)},
             ),

@@ -55,6 +55,7 @@ def answers() -> Answers:
             Misreading(
                 "that is the bus bandwidth's gain: times are asked for", {"against_two": 1.5 * two / four}
             ),
+            Misreading("that is on two, where the factor is 1", {"bus": GIB / two / 1e3}),
             Misreading("that is on two", {"gather": two / us["all_gather", 2, GIB]}),
             Misreading("that all-gather is on two", {"gather": four / us["all_gather", 2, GIB]}),
             Misreading(
