@@ -382,8 +382,8 @@ def _nsys(tables: Tables) -> NsysReport:
 
 
 def ranking(verdicts: Sequence[Verdict]) -> Callable[[Verdict], tuple[int, float]]:
-    """By what verdicts are ordered: whether all is good first, then alarms, then what is low, the most to
-    gain first, then facts, then what was not found.
+    """By what verdicts are ordered: whether all is good first, then alarms, then what is low, or medium
+    without a gain that a replay gives, the most to gain first, then facts, then what was not found.
 
     Launches that set the pace come after those of `BEFORE_LAUNCHES` that are alarms.
     """
@@ -397,7 +397,8 @@ def ranking(verdicts: Sequence[Verdict]) -> Callable[[Verdict], tuple[int, float
             return -1, 0.0
         if verdict.rule == "launch-bound" and verdict.severity in ALARMS:
             gain = min([gain, *(one - 1e-9 for one in before)])
-        return 0 if verdict.severity in ALARMS else 1 if verdict.severity == "low" else 2, -gain
+        alarm = verdict.severity == "high" or (verdict.severity == "medium" and verdict.predicted)
+        return 0 if alarm else 1 if verdict.severity in ("medium", "low") else 2, -gain
 
     return key
 

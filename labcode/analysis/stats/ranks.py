@@ -144,7 +144,7 @@ def plan(run: Run, names: Sequence[str]) -> None:
 
 def brief(run: Run, name: str, table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """Of more than `MANY` ranks the `SHOWN` rows of a table that differ most, and a line that says so."""
-    if len(run.lanes) <= MANY or len(table) <= SHOWN:
+    if len(run.read) <= MANY or len(table) <= SHOWN:  # lanes are of GPUs, and there may be none
         return table, ""
     plain = name.partition(":")[0]
     column = TELLING.get(plain, "")
