@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -84,6 +85,16 @@ def test_a_capture(
     assert ("the system's clock was set by" in lab.printed) == stepped, lab.printed
 
 
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """What handles signals is as before afterwards: a rank passes them on until it ends."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers")
 def test_a_profiled_rank(stepping: Callable[[], float], took: Callable[[], float], tmp_path: Path) -> None:
     assert rank.run([], [sys.executable, "-c", "import time; time.sleep(0.05)"], tmp_path, 0) == 0
     end = json.loads((tmp_path / "rank0.json").read_text())
