@@ -56,14 +56,19 @@ def answers() -> Answers:
         [
             *says,
             Misreading(
-                "that is the sum of all its states: the time from one instruction to the next",
+                "that is the sum of all its states: the time from one instruction of a warp to the next",
                 {"cycles": float(found["bulk"]["cycles"].sum())},
             ),
             Misreading(
                 "there are enough: the multiprocessors are over 80 % full", {"behind": "too few warps"}
             ),
-            Misreading("it has no shared memory to have conflicts in", {"behind": "bank conflicts"}),
-            Misreading("that state is called LG throttle", {"behind": "a full instruction queue"}),
+            Misreading(
+                "it allocates no shared memory, and its bank conflicts are 0", {"behind": "bank conflicts"}
+            ),
+            Misreading(
+                "full queues show as MIO or LG throttle: few cycles beside those of drain",
+                {"behind": "a full instruction queue"},
+            ),
         ],
-        ["drain: the warp has run its last instruction and waits for its writes; all go to a few addresses"],
+        ["drain: the warp has run its last instruction and waits for its writes; all go to one address"],
     )

@@ -62,6 +62,7 @@ def answers() -> Answers:
             Misreading("additions come after the first shuffle", {"waits_for": "FADD"}),
             Misreading("the thread's index is long there when the shuffle comes", {"waits_for": "S2R"}),
             Misreading("counted in the code; count how often they were executed", {"wide": static}),
+            Misreading("not all: narrower loads are executed, too", {"wide": 1.0}),
             Misreading(
                 "LDGSTS copies for each thread; here one thread asks for a whole piece", {"no_ldg": "LDGSTS"}
             ),

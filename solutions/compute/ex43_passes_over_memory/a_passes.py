@@ -52,14 +52,18 @@ def answers() -> Answers:
                 {"dram": over(sectors, three, chip)},
             ),
             Misreading(
-                "sectors are the same: the bytes are. Instructions are asked for",
+                "that is the ratio of sectors, and of bytes: instructions are asked for",
                 {"requests": over(sectors, chip, vectorized)},
             ),
             Misreading("then DRAM would read three times as much", {"again": "in DRAM"}),
             Misreading(
-                "that is what on_chip does; three_passes asks the L1 three times", {"again": "in registers"}
+                "nothing is kept there: it asks the L1 for every sector three times",
+                {"again": "in registers"},
             ),
-            Misreading("it hardly uses any; the L1 is asked three times", {"again": "in shared memory"}),
+            Misreading(
+                "that is where on_chip keeps the row; three_passes has room for 32 numbers there",
+                {"again": "in shared memory"},
+            ),
             Misreading("that is the other way round", {"time": 1 / time}),
         ],
         ["the passes cost time all the same: the caches answer, and instructions and their latency stay"],

@@ -45,15 +45,15 @@ def answers() -> Answers:
         [
             Misreading("that is the other way round", {"faster": 1 / faster}),
             Misreading(
-                "that is launch 3", {"faster": plain.number("duration_ns") / third.number("duration_ns")}
+                "that is over launch 3", {"faster": plain.number("duration_ns") / third.number("duration_ns")}
             ),
-            Misreading("that is launch 3", {"wavefronts": plain.metric(shared) / third.metric(shared)}),
+            Misreading("that is over launch 3", {"wavefronts": plain.metric(shared) / third.metric(shared)}),
             Misreading(
                 "an ideal conflict of 32 threads would give 32: read off what was counted",
                 {"wavefronts": 32.0},
             ),
             Misreading(
-                "loads from global memory are the same in both: padding is in shared memory",
+                "that is the ratio of times: both load the same from global memory",
                 {"sectors": faster},
             ),
             Misreading(

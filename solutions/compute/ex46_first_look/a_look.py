@@ -57,7 +57,7 @@ def answers() -> Answers:
             Misreading("another one takes less, by little", {"fastest": "bulk"}),
             Misreading("another one takes less, by little", {"fastest": "in_flight"}),
             Misreading(
-                "that is bulk, which has more blocks on a multiprocessor",
+                "that is bulk",
                 {
                     "occupancy": report.list[6].metric("sm__warps_active.avg.pct_of_peak_sustained_active")
                     / 100
@@ -72,10 +72,11 @@ def answers() -> Answers:
                 {"occupancy": ring.metric("sm__maximum_warps_per_active_cycle_pct") / 100},
             ),
             Misreading(
-                "it comes close to the memory's rate with what it has", {"so": "it is badly launched"}
+                "it takes 4 % more time than the fastest",
+                {"so": "it is badly launched"},
             ),
             Misreading("it has sixteen registers a thread", {"so": "registers limit it"}),
             Misreading("it computes nothing", {"so": "it is compute-bound"}),
         ],
-        ["one warp that asks for whole pieces has as many bytes in flight as many warps that ask for words"],
+        ["one warp that asks for whole pieces can have as many bytes in flight as many that ask for words"],
     )

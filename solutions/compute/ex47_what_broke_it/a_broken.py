@@ -47,13 +47,18 @@ def answers() -> Answers:
             Misreading("it is slow, but loads nothing from local memory", {"spills": str(jam)}),
             Misreading("it is the fast one, and loads nothing from local memory", {"spills": str(good)}),
             Misreading(
-                "its pipes carry spilled registers, and are half as busy as another's", {"jam": str(spills)}
+                f"its memory throughput is {memory[spills]:.0f} % of the peak, another's more",
+                {"jam": str(spills)},
             ),
             Misreading("it is the fast one", {"jam": str(good)}),
             Misreading("that is the launch that spills", {"tensor": tensor[spills]}),
             Misreading("that is the launch with the jam", {"tensor": tensor[jam]}),
-            Misreading("a launch with so many needs no local memory", {"registers": registers[good]}),
-            Misreading("a launch with so many needs no local memory", {"registers": registers[jam]}),
+            Misreading(
+                "the launch with so many loads nothing from local memory", {"registers": registers[good]}
+            ),
+            Misreading(
+                "the launch with so many loads nothing from local memory", {"registers": registers[jam]}
+            ),
             Misreading("that is the one that spills over the fastest", {"lost": times[spills] / min(times)}),
         ],
         ["fewer registers a thread allow more blocks, and cost more here than these bring"],

@@ -71,9 +71,9 @@ def answers() -> Answers:
             Misreading("that one has the most time, and is no product", {"mended": first}),
             *(Misreading("that one is of the run before it was mended", {"mended": one}) for one in slow),
             Misreading("the other way round", {"faster": times[1] / times[0]}),
-            Misreading("products have become a small part", {"next": "tensor cores"}),
+            Misreading("the GPU runs nothing for more than half of the time", {"next": "tensor cores"}),
             Misreading("in the steady state nothing is copied to the GPU", {"next": "copies"}),
-            Misreading("more than half of the time the GPU has nothing to do", {"next": "memory"}),
+            Misreading("the GPU runs nothing for more than half of the time", {"next": "memory"}),
         ],
         ["what was hidden by slow products shows afterwards: the GPU now waits for its launches"],
     )

@@ -79,18 +79,21 @@ def answers() -> Answers:
             "step": steps["bf16"] / steps["rows"],
         },
         [
-            Misreading("the cache of 1,000 tokens is a hundredth of the weights", {"alone": "cache"}),
             Misreading(
-                "activations of one token are kilobytes: the weights' bytes are what counts",
+                "the cache of 1,000 tokens has less than a hundredth of the weights' bytes",
+                {"alone": "cache"},
+            ),
+            Misreading(
+                "a token's activations are few bytes beside the weights: those alone are the smaller change",
                 {"alone": "weights and activations"},
             ),
-            Misreading("a graph leaves nothing but the read, and bytes can be halved", {"alone": "nothing"}),
+            Misreading("what a token reads can be halved, for the greater part", {"alone": "nothing"}),
             Misreading("the cache is several times the weights here: 128 KiB a token", {"many": "weights"}),
             Misreading(
                 "neither is what a step reads most of: the cache is several times the weights",
                 {"many": "weights and activations"},
             ),
-            Misreading("a graph leaves nothing but the read, and bytes can be halved", {"many": "nothing"}),
+            Misreading("what a token reads can be halved, for the greater part", {"many": "nothing"}),
             Misreading(
                 "products decide: the tensor cores take 8 bits only if both operands have them",
                 {"prompt": "weights"},
@@ -98,7 +101,7 @@ def answers() -> Answers:
             Misreading("a prompt is bound by its products, not by what it reads", {"prompt": "cache"}),
             Misreading("its products gain up to a factor of two", {"prompt": "nothing"}),
             Misreading("the read is a tenth of that time: launches take the rest", {"eager": "weights"}),
-            Misreading("the read is a tenth of that time: launches take the rest", {"eager": "cache"}),
+            Misreading("reading is a small part of that time: launches take the rest", {"eager": "cache"}),
             Misreading(
                 "the kernels are a small part of that time: launches take the rest",
                 {"eager": "weights and activations"},
@@ -109,13 +112,14 @@ def answers() -> Answers:
                 {"gain": (weights + many) / (weights / 2 + many)},
             ),
             Misreading(
-                "one scale follows the outliers, and all other rows round to zero", {"tokens": _SCALES[0]}
+                f"its error is {lost('rows × 100,000')[_SCALES[0]]:.2f}, far above that on normal data",
+                {"tokens": _SCALES[0]},
             ),
             Misreading(
                 "blocks do it, too, but a scale a row is enough where a row is all outliers",
                 {"tokens": _SCALES[2]},
             ),
-            Misreading("one scale follows the outliers: half of the rest is lost", {"channels": _SCALES[0]}),
+            Misreading(f"its error is {columns[_SCALES[0]]:.2f}: others have less", {"channels": _SCALES[0]}),
             Misreading("every row has outliers: its scale follows them", {"channels": _SCALES[1]}),
             Misreading(
                 "an exponent reaches over fifteen powers of two: a hundred costs nothing",
@@ -127,7 +131,8 @@ def answers() -> Answers:
             ),
             Misreading("that is with one scale a matrix", {"step": steps["bf16"] / steps["tensor"]}),
             Misreading(
-                "that is without scales, and does not learn", {"step": steps["bf16"] / steps["unscaled"]}
+                "that is without scales, and its loss ends above that of bf16",
+                {"step": steps["bf16"] / steps["unscaled"]},
             ),
             Misreading("the other way round", {"step": steps["rows"] / steps["bf16"]}),
         ],

@@ -55,18 +55,18 @@ def answers() -> Answers:
                         "ncu --set full -k softmax -s 3 -c 1 -o third python train.py",
                     ),
                     Check(
-                        "the warp states are not collected: a section (WarpStateStats), or a set that has it",
+                        "the section of warp states (WarpStateStats) is missing: name it, or a set with it",
                         lambda r: "WarpStateStats" in r.sections,
                         "ncu -k softmax -s 2 -c 1 -o third python train.py",
                     ),
                     Check(
-                        "the roofline is not collected: a section (SpeedOfLight_RooflineChart), or a set "
-                        "that has it",
+                        "the section of a roofline (SpeedOfLight_RooflineChart) is missing: name it, or "
+                        "a set with it",
                         lambda r: "SpeedOfLight_RooflineChart" in r.sections,
                         "ncu --section WarpStateStats -k softmax -s 2 -c 1 -o third python train.py",
                     ),
                     Check(
-                        "without -o ncu prints, and keeps nothing",
+                        "without -o ncu prints, and writes no report",
                         lambda r: "export" in r.line,
                         "ncu --set full -k softmax -s 2 -c 1 python train.py",
                     ),

@@ -22,8 +22,9 @@ def _nothing(r: Ncu) -> str:
             "nothing is profiled: a range that is pushed and popped is named with a slash behind it (step/)"
         )
     if filters and "step/" not in filters:
-        return f"nothing is profiled: {', '.join(filters)} is no range of this program; step (step/) is"
-    return r.nothing(LAUNCHES)
+        return f"nothing is profiled: no launch is known to lie in {', '.join(filters)}; in step/ two do"
+    why = r.nothing(LAUNCHES)
+    return why if filters else f"{why}; --nvtx-include chooses a range"
 
 
 def _others(r: Ncu) -> str:
@@ -62,26 +63,24 @@ def answers() -> Answers:
                         "-o step ./solver",
                     ),
                     Check(
-                        "the warp states are missing",
+                        "the section of the warp states (WarpStateStats) is missing",
                         lambda r: "WarpStateStats" in r.sections,
                         "ncu --nvtx --nvtx-include step/ --section SourceCounters --import-source "
                         "yes -o step ./solver",
                     ),
                     Check(
-                        "there would be no samples by instruction",
+                        "the section with samples by instruction (SourceCounters) is missing",
                         lambda r: "SourceCounters" in r.sections,
                         "ncu --nvtx --nvtx-include step/ --section WarpStateStats --import-source "
                         "yes -o step ./solver",
                     ),
                     Check(
-                        "a set brings sections that nobody asked for, each with its passes",
+                        "asked for is a command without a set (--set)",
                         lambda r: "set" not in r.line,
                         "ncu --set full --nvtx --nvtx-include step/ --import-source yes -o step ./solver",
                     ),
                     Check(
-                        lambda r: (
-                            f"{len(r.sections)} sections are collected, each with its passes: two were asked"
-                        ),
+                        lambda r: f"{len(r.sections)} sections are collected: two are asked for",
                         lambda r: len(r.sections) <= 3,
                         "ncu --nvtx --nvtx-include step/ --section WarpStateStats --section SourceCounters "
                         "--section Occupancy --section LaunchStats --import-source yes -o step ./solver",
@@ -93,7 +92,7 @@ def answers() -> Answers:
                         "SourceCounters -o step ./solver",
                     ),
                     Check(
-                        "without -o ncu prints, and keeps nothing",
+                        "without -o ncu prints, and writes no report",
                         lambda r: "export" in r.line,
                         "ncu --nvtx --nvtx-include step/ --section WarpStateStats --section "
                         "SourceCounters --import-source yes ./solver",

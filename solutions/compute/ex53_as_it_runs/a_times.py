@@ -56,14 +56,14 @@ def answers() -> Answers:
                         "gpu__time_duration.sum ./blur",
                     ),
                     Check(
-                        "the duration is not collected: it is a metric, or part of SpeedOfLight",
+                        "neither the metric gpu__time_duration.sum nor SpeedOfLight, with it, is collected",
                         lambda r: "SpeedOfLight" in r.sections or "gpu__time_duration.sum" in r.metrics,
                         "ncu --clock-control none --cache-control none -k blur --section Occupancy ./blur",
                     ),
                     Check(
                         lambda r: (
                             f"{len(r.sections)} sections may take several passes: with the caches left "
-                            "alone, each finds them in another state"
+                            "alone, a pass may find them in another state than the one before"
                         ),
                         lambda r: len(r.sections) <= 1,
                         "ncu --clock-control none --cache-control none -k blur --set full ./blur",

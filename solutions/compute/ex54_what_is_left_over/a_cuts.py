@@ -36,11 +36,12 @@ def answers() -> Answers:
     fastest = min(STEPS, key=lambda step: us("thin_16", step))
     slower = {
         "whole": "whole tiles leave most multiprocessors without any: 16 tiles on 132",
-        "cluster": "the blocks of a cluster have to be on at once, and wait for one another",
-        "stream_k": "a line over all tiles gives blocks pieces of two tiles each: more to add up",
-        "hybrid": "without a full wave all of it is left over: it does what stream_k does",
+        "hybrid": "without a full wave all of it is left over: it cuts what stream_k cuts",
         "pair": "a pair of blocks shares B: still 16 tiles",
-        "both": "its pieces reach over the ends of tiles, as those of hybrid do: more to add up",
+        **{
+            step: f"it takes {us('thin_16', step):.0f} µs, another {us('thin_16', fastest):.0f}"
+            for step in ("cluster", "stream_k", "both")
+        },
     }
     count, gain, square = tiles("tail"), us("tail", "whole") / us("tail", "both"), us("square", "split")
     return Answers(
@@ -54,6 +55,9 @@ def answers() -> Answers:
         [
             Misreading("tiles are 128 high and 256 wide", {"tiles": tiles("tail", 256, 128)}),
             Misreading("a tile has 128 × 256 elements, not 128 × 128", {"tiles": tiles("tail", 128, 128)}),
+            Misreading("128 tiles have fewer elements than C", {"tiles": 128}),
+            Misreading("128 of 264: fewer tiles than cover C", {"tiles": 128, "filled": 128 / 264}),
+            Misreading("128 of 264: the places that stay empty, or too few tiles", {"filled": 128 / 264}),
             Misreading(
                 "that is the share of one wave that the last one fills", {"filled": (count - 132) / 132}
             ),
@@ -63,7 +67,9 @@ def answers() -> Answers:
             *(Misreading(says, {"thin": step}) for step, says in slower.items()),
             Misreading("the other way round", {"gain": 1 / gain}),
             Misreading("that is hybrid alone", {"gain": us("tail", "whole") / us("tail", "hybrid")}),
-            Misreading("that is joint", {"gain": us("tail", "whole") / us("tail", "joint")}),
+            Misreading(
+                "that is joint, which is left out", {"gain": us("tail", "whole") / us("tail", "joint")}
+            ),
             Misreading("that is over cuBLAS", {"gain": us("tail", "cublas") / us("tail", "both")}),
             Misreading("that is tail", {"square": us("tail", "split") / us("tail", "whole")}),
             Misreading("that is stream_k", {"square": us("square", "stream_k") / us("square", "whole")}),

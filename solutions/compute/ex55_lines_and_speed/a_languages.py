@@ -33,6 +33,8 @@ def answers() -> Answers:
     closest = min(LANGUAGES[1:], key=lambda name: us(causal, name))
     lines = runs[whole]["cuda"]["lines"] / runs[whole]["triton"]["lines"]
     share = us(whole, "cuda") / us(whole, "triton")
+    masked = us(causal, "cuda") / us(causal, "triton")
+    tiles = us(whole, "cuda") / us(whole, "cutile")
     return Answers(
         {
             "closest": closest,
@@ -42,7 +44,10 @@ def answers() -> Answers:
             "mask": us(whole, "triton") / us(causal, "triton"),
         },
         [
-            Misreading("one that leaves more of it to you is faster here", {"closest": "triton"}),
+            Misreading(
+                f"it takes {us(causal, 'triton'):,.0f} µs, another {us(causal, closest):,.0f}",
+                {"closest": "triton"},
+            ),
             Misreading("it has the fewest lines; by time another comes first", {"closest": "cutile"}),
             Misreading("the other way round", {"lines": 1 / lines}),
             Misreading(
@@ -63,13 +68,31 @@ def answers() -> Answers:
             Misreading("that is CUDA C++", {"product": us(product, "cublas") / us(product, "cuda")}),
             Misreading("that is cuTile", {"product": us(product, "cublas") / us(product, "cutile")}),
             Misreading("that is of cuDNN's rate", {"attention": us(whole, "cudnn") / us(whole, "triton")}),
-            Misreading("that is with the mask", {"attention": us(causal, "cuda") / us(causal, "triton")}),
+            Misreading("that is with the mask", {"attention": masked}),
+            Misreading("that is cuTile", {"attention": tiles}),
+            Misreading("that is TileLang", {"attention": us(whole, "cuda") / us(whole, "tilelang")}),
+            Misreading(
+                f"perhaps rounded; or else: cuTile ({tiles:.3f}), or with the mask ({masked:.3f})",
+                {"attention": 0.6},
+            ),
             Misreading(
                 "those are rates, and the mask halves the FLOP: times are asked for",
                 {"mask": us(whole, "triton") / us(causal, "triton") / 2},
             ),
-            Misreading("that is CUDA C++", {"mask": us(whole, "cuda") / us(causal, "cuda")}),
-            Misreading("half of the scores are left, and the time is not half: measure it", {"mask": 2.0}),
+            Misreading(
+                "those are rates, and the mask halves the FLOP: times are asked for",
+                {"mask": 2 * us(causal, "triton") / us(whole, "triton")},
+            ),
+            *(
+                Misreading(f"that is {said}", {"mask": us(whole, name) / us(causal, name)})
+                for name, said in (
+                    ("cuda", "CUDA C++"),
+                    ("cutile", "cuTile"),
+                    ("tilelang", "TileLang"),
+                    ("flash", "flash"),
+                )
+            ),
+            Misreading("half of the scores are left, and the time is not half: read it off", {"mask": 2.0}),
             Misreading("the other way round", {"mask": us(causal, "triton") / us(whole, "triton")}),
         ],
         ["a compiler knows matmuls; what is less usual costs more of the speed"],

@@ -36,7 +36,7 @@ def answers() -> Answers:
             ),
             Misreading("the products are most of it: look at the kernels' names", {"products": 0.5}),
             Misreading(
-                "half of the bytes is not the point: the units are others, several times as fast",
+                "bytes in memory stay the same: the units are others, several times as fast",
                 {"faster": 2.0},
             ),
         ],
