@@ -33,6 +33,7 @@ def answers() -> Answers:
     whole = report.kernels()
     late = min(spent, key=spent.__getitem__)
     other = 1 - late
+    in_all = opened.ms(opened.named(whole[whole["device"] == other], "^nccl"))
     idle = {device: opened.idle_share(mine) for device, mine in ops.groupby("device")}
     causes = {"checkpoint": "saves a checkpoint"}
     return Answers(
@@ -50,8 +51,8 @@ def answers() -> Answers:
             Misreading("that is the time on the late rank's GPU", {"waiting_ms": spent[late]}),
             Misreading("that is both GPUs together", {"waiting_ms": sum(spent.values())}),
             Misreading(
-                "that is the whole capture, not the steady state alone",
-                {"waiting_ms": opened.ms(opened.named(whole[whole["device"] == other], "^nccl"))},
+                f"of the whole capture it is {in_all:.1f} ms; the steady state alone is asked for",
+                {"waiting_ms": in_all},
             ),
             Misreading(
                 "that is how much longer they take than on the late one",

@@ -30,7 +30,7 @@ def answers() -> Answers:
     report = opened.nsys("h100", "diagnosis", "class_scores-fault")
     window = opened.steady(report)
     ops, copies = opened.cut(report.gpu_ops(), window), opened.cut(report.memcpys(), window)
-    whole = report.gpu_ops()
+    in_all = opened.idle_share(report.gpu_ops())
     right: dict[str, object] = {name: opened.cause(name) for name in CASES}
     told = {
         "careful_saver": {
@@ -59,7 +59,8 @@ def answers() -> Answers:
         [
             *says,
             Misreading(
-                "that is the whole capture, not the steady state alone", {"idle": opened.idle_share(whole)}
+                f"of the whole capture it is {in_all:.3f}; the steady state alone is asked for",
+                {"idle": in_all},
             ),
             Misreading(
                 "that is the whole capture, not the steady state alone",

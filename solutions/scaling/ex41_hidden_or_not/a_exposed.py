@@ -61,7 +61,7 @@ def answers() -> Answers:
                 {"gain": 1 + exposed / width},
             ),
             Misreading(
-                "that takes off the time of both GPUs, which runs at the same time",
+                "that takes off the time of both GPUs, which runs at once; or it is 1 plus the exposed share",
                 {"gain": width / (width - 2 * exposed)},
             ),
             Misreading("channels change how long it takes, not when it starts", {"remedy": "more channels"}),
