@@ -1,7 +1,6 @@
 """``labcode …`` and ``python -m labcode …``: the command line, imported where Ctrl-C is one line already."""
 
 import _signal  # type: ignore[import-not-found]  # `signal` without its enumerations, which take a while
-import gc
 import os
 
 
@@ -17,13 +16,11 @@ if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
 
 def main() -> None:
     """Import the command line, which takes a tenth of a second, and run it."""
-    gc.set_threshold(100_000)  # what imports make stays: to look at it every 700 objects takes a while
     from labcode.cli import main as run
 
     try:
         run()
     finally:
-        gc.freeze()  # nor is it looked at once more at the end
         if _signal.getsignal(_signal.SIGINT) is _end:
             _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # all is said: end at once
 

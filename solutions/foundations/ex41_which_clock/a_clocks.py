@@ -44,18 +44,20 @@ def answers() -> Answers:
         },
         [
             Misreading(
-                "it waits for the product: its times are those of the events",
+                "it waits for the product: its median is within 1 % of the events'",
                 {"not_timed": "host_with_wait_us"},
             ),
-            Misreading("events are recorded by the GPU", {"not_timed": "events_us"}),
+            Misreading(
+                "events are recorded by the GPU, before and after the product", {"not_timed": "events_us"}
+            ),
             Misreading(
                 "ten products between two events, divided by ten", {"not_timed": "events_batch_of_10_us"}
             ),
             Misreading(
                 "that is by events around ten products each", {"tflops": tflops("events_batch_of_10_us")}
             ),
-            Misreading("that is by the host's clock", {"tflops": tflops("host_with_wait_us")}),
-            Misreading("that is by the launch's time", {"tflops": tflops(launch)}),
+            Misreading("that is by host_with_wait_us", {"tflops": tflops("host_with_wait_us")}),
+            Misreading("that is by host_without_wait_us", {"tflops": tflops(launch)}),
             Misreading(
                 "that is by the shortest; the median is asked for",
                 {"would_be": float(times["flop"] / min(times[launch]) / 1e6)},
@@ -65,9 +67,9 @@ def answers() -> Answers:
                 {"tflops": float(times["flop"] / np.mean(times["events_us"]) / 1e6)},
             ),
             Misreading(
-                "that is with rotating buffers, or of arrays that no cache holds",
-                {"best_gbps": max(cache["rotating_gbps"])},
+                "that is the highest with rotating buffers", {"best_gbps": max(cache["rotating_gbps"])}
             ),
+            Misreading("that is of the largest array", {"best_gbps": cache["same_buffers_gbps"][-1]}),
             Misreading("the memory has 4.8 TB/s at most", {"from": "DRAM"}),
             Misreading("the L1 is the multiprocessor's own, and holds 256 KB", {"from": "the L1 cache"}),
             Misreading("the link to the host is slower than the memory", {"from": "the host"}),

@@ -4,6 +4,9 @@ For a file run.sqlite (an export of Nsight Systems with samples of Python). Each
 the steady state: `diagnose` does by itself, `stats` does with --window steady.
 """
 
+from collections.abc import Callable
+
+from labcode.grading.commands import Labcode
 from labcode.grading.sheet import Answers, Check, Command, Commands
 
 QUESTIONS = (
@@ -12,6 +15,13 @@ QUESTIONS = (
     Command("python", "In which functions of Python is the program?", tool="labcode"),
     Command("cause", "What is wrong with it, and what would mending it gain?", tool="labcode"),
 )
+
+
+def _other(asked: str) -> Callable[[Labcode], str]:
+    """What is told of a report that does not answer."""
+    return lambda r: (
+        f"asked for are {asked}; labcode stats --list says what {', '.join(r.reports) or 'a report'} tells"
+    )
 
 
 def answers() -> Answers:
@@ -32,7 +42,7 @@ def answers() -> Answers:
                         "labcode diagnose run.sqlite",
                     ),
                     Check(
-                        "no report that sums kernels up by name: look at labcode stats --list",
+                        _other("kernels summed up by name"),
                         lambda r: any(
                             name in ("cuda_gpu_kern_sum", "cuda_gpu_sum", "cuda_gpu_kern_gb_sum")
                             for name in r.reports
@@ -60,7 +70,7 @@ def answers() -> Answers:
                         "labcode diagnose run.sqlite",
                     ),
                     Check(
-                        "no report that sums calls up by name: look at labcode stats --list",
+                        _other("calls of CUDA summed up by name"),
                         lambda r: any(name in ("cuda_api_sum", "cuda_api_gpu_sum") for name in r.reports),
                         "labcode stats -r um_sum --window steady run.sqlite",
                     ),
@@ -85,7 +95,7 @@ def answers() -> Answers:
                         "labcode diagnose run.sqlite",
                     ),
                     Check(
-                        "no report that counts samples of Python: look at labcode stats --list",
+                        _other("samples of Python, counted"),
                         lambda r: any(name in ("python_functions", "python_stacks") for name in r.reports),
                         "labcode stats -r um_sum --window steady run.sqlite",
                     ),

@@ -42,25 +42,26 @@ def answers() -> Answers:
     return Answers(
         right,
         [
-            Misreading("that is the second longest: sort all of them", {"gap_ms": gaps["ns"][1] / opened.MS}),
+            Misreading("that is the second longest", {"gap_ms": gaps["ns"][1] / opened.MS}),
             Misreading(
                 "counted from the start of the range lab:measured, not from the first operation",
                 {"begins_ms": (begins - window[0]) / opened.MS},
             ),
-            Misreading("that is when it ends", {"begins_ms": (begins + length - first) / opened.MS}),
-            Misreading("that is the time of the capture's own clock", {"begins_ms": begins / opened.MS}),
-            Misreading("batches are loaded by another thread while the GPU works", {"range": "load batch"}),
             Misreading(
-                "the optimizer of the last step has launched all its kernels before", {"range": "optimizer"}
+                "there it ends, and the second longest begins",
+                {"begins_ms": (begins + length - first) / opened.MS},
             ),
-            Misreading("after the last step there is no batch to wait for", {"range": "wait for batch"}),
+            Misreading("that is the time of the capture's own clock", {"begins_ms": begins / opened.MS}),
+            Misreading("the last range of that name ended before", {"range": "load batch"}),
+            Misreading("the last range of that name ended before", {"range": "optimizer"}),
+            Misreading("the last range of that name ended before", {"range": "wait for batch"}),
             Misreading(
                 "that is the longest gap alone; all of them count",
                 {"idle": length / (last - first)},
             ),
         ],
         [
-            "the program reads its losses once at the end: a copy, and the loading of a kernel that "
-            "made it ready"
+            "the program reads its losses once at the end: the launch of the kernel that joins them "
+            "returns when the gap ends, then they are copied"
         ],
     )

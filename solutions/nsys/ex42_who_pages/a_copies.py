@@ -42,22 +42,24 @@ def answers() -> Answers:
                 "from pinned memory the link gives over 50 GB/s; look at the kind of the source",
                 {"memory": "pinned"},
             ),
-            Misreading("nothing here migrates: there are copies, by calls", {"memory": "managed"}),
-            Misreading("GB are 10⁹ bytes, GiB 2³⁰", {"gb_per_s": rate * 1e9 / 2**30}),
+            Misreading("the copies say the kind of their source: it is not managed", {"memory": "managed"}),
+            Misreading("that is in GiB/s: GB are 10⁹ bytes", {"gb_per_s": rate * 1e9 / 2**30}),
             Misreading(
-                "that is the share of the whole capture, most of which is start-up",
+                "that is the share of the whole capture, most of which lies before the steady state",
                 {"copying": opened.ms(whole) / ((last - first) / opened.MS)},
             ),
             Misreading("that is the share of the time in which the GPU is busy", {"copying": time / busy}),
             Misreading(
-                "that adds the share; the time falls to what is left, so divide 1 by that",
+                "that is 1 plus the share; the time falls to what is left, so divide 1 by that",
                 {"at_most": 1 + share},
             ),
             Misreading(
                 "that is the share that is left: the time falls to it, so divide 1 by it",
                 {"at_most": 1 - share},
             ),
-            Misreading("1 over the share of the copies; divide 1 by what is left", {"at_most": 1 / share}),
+            Misreading(
+                "that is 1 over the share of the copies; divide 1 by what is left", {"at_most": 1 / share}
+            ),
         ],
         ["four times the rate and more would come from pinned memory alone"],
     )

@@ -40,16 +40,20 @@ def answers() -> Answers:
             "remedy": "more blocks a row",
         },
         [
-            Misreading("that one is second; look at the total time", {"kernel": str(totals.index[1])}),
-            Misreading("that is its share of the whole time", {"share": totals.iloc[0] / (end - begin)}),
+            Misreading("that one is second by its total time", {"kernel": str(totals.index[1])}),
+            Misreading(
+                "that is its share of the steady state, not of the kernels' time",
+                {"share": totals.iloc[0] / (end - begin)},
+            ),
             Misreading("those are the threads of a block", {"blocks": threads}),
             Misreading("all threads of the grid; blocks are asked for", {"blocks": blocks * threads}),
             Misreading(
-                "the GPU never waits for a launch here: it is busy all the time", {"remedy": "fewer launches"}
+                "the GPU hardly waits for a launch here: it is idle for less than 1 %",
+                {"remedy": "fewer launches"},
             ),
             Misreading("in the steady state nothing is copied", {"remedy": "pinned memory"}),
             Misreading(
-                "each step needs the result of the one before, so a second stream has nothing to run",
+                "a second such kernel beside the first would still leave most multiprocessors empty",
                 {"remedy": "a second stream"},
             ),
         ],

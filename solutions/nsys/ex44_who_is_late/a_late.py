@@ -30,8 +30,10 @@ def answers() -> Answers:
     window = opened.steady(report)
     kernels, ops = opened.cut(report.kernels(), window), opened.cut(report.gpu_ops(), window)
     spent = {device: opened.ms(opened.named(mine, "^nccl")) for device, mine in kernels.groupby("device")}
+    whole = report.kernels()
     late = min(spent, key=spent.__getitem__)
     other = 1 - late
+    in_all = opened.ms(opened.named(whole[whole["device"] == other], "^nccl"))
     idle = {device: opened.idle_share(mine) for device, mine in ops.groupby("device")}
     causes = {"checkpoint": "saves a checkpoint"}
     return Answers(
@@ -46,10 +48,11 @@ def answers() -> Answers:
                 "that GPU spends its time in NCCL's kernels: it was early, and waits there for the other",
                 {"late": str(other)},
             ),
-            Misreading("that is the time of the late rank, which hardly waits", {"waiting_ms": spent[late]}),
+            Misreading("that is the time on the late rank's GPU", {"waiting_ms": spent[late]}),
+            Misreading("that is both GPUs together", {"waiting_ms": sum(spent.values())}),
             Misreading(
-                "that is both GPUs together, or the whole capture, not the steady state alone",
-                {"waiting_ms": sum(spent.values())},
+                f"of the whole capture it is {in_all:.1f} ms; the steady state alone is asked for",
+                {"waiting_ms": in_all},
             ),
             Misreading(
                 "that is how much longer they take than on the late one",
@@ -60,10 +63,7 @@ def answers() -> Answers:
                 {"busy": spent[other] / opened.ms(kernels[kernels["device"] == other])},
             ),
             Misreading("that is the late one's", {"busy": 1 - idle[late]}),
-            Misreading(
-                "its batches lie on the GPU: nothing is copied to it in the steady state",
-                {"cause": "loads batches"},
-            ),
+            Misreading("nothing is copied from the host in the steady state", {"cause": "loads batches"}),
             Misreading("no module is loaded in the steady state", {"cause": "compiles"}),
             Misreading(
                 "both run the same kernels, as often; look at the copies to the host",

@@ -38,21 +38,23 @@ def answers() -> Answers:
             "left_on": words[opened.cause("left_from_debugging")],
         },
         [
-            Misreading("that one is called as often, but takes less", {"call": str(totals.index[1])}),
+            Misreading("that one is called as often, but takes less in all", {"call": str(totals.index[1])}),
             Misreading(
-                "that is the whole capture, with start-up: add --window steady", {"call": str(whole.index[0])}
+                "that is first in the whole capture; add --window steady", {"call": str(whole.index[0])}
             ),
-            Misreading("that is the whole window; divide by its iterations", {"each": len(top)}),
-            Misreading("that is the sum in ms", {"us": opened.ms(top)}),
+            Misreading("that is the whole steady state; divide by its iterations", {"each": len(top)}),
+            Misreading("that is the sum of all of them in ms", {"us": opened.ms(top)}),
             Misreading(
-                "a timer would synchronize; here memory is asked for and given back", {"left_on": "a timer"}
-            ),
-            Misreading(
-                "that shows in operators and Python, not in these calls", {"left_on": "anomaly detection"}
+                "what takes the time are calls that ask for memory and give it back", {"left_on": "a timer"}
             ),
             Misreading(
-                "then every launch would take as long as its kernel", {"left_on": "blocking launches"}
+                "what takes the time are calls that ask for memory and give it back",
+                {"left_on": "anomaly detection"},
+            ),
+            Misreading(
+                "then no launch would return before its kernel ends: here all of them do",
+                {"left_on": "blocking launches"},
             ),
         ],
-        ["each free waits for the GPU: the allocator's cache is what keeps these calls out of a loop"],
+        ["no free here returns while the GPU works; the allocator's cache avoids these calls"],
     )

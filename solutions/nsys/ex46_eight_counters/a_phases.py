@@ -58,16 +58,17 @@ def answers() -> Answers:
         },
         [
             Misreading(
-                "it runs on other pipes: look at Tensor Active", {"tensor": str(means["SM Issue"].idxmax())}
+                "that one issues the most, but not to the tensor cores: look at Tensor Active",
+                {"tensor": str(means["SM Issue"].idxmax())},
             ),
             Misreading(
                 "that is traffic with the GPU's own memory; the host is at the other end of PCIe",
                 {"host": str(warps)},
             ),
-            Misreading("there the GPU has no kernel for much of the time", {"few": str(small)}),
+            Misreading("there the GPU has no kernel for most of the time", {"few": str(small)}),
             Misreading("there one kernel follows the other; its grid is small", {"launches": str(few)}),
             Misreading(
-                "that is the warps in flight; most of them wait, and few issue",
+                "that is the warps in flight, not the cycles that issue",
                 {"issue_pct": float(means["Compute Warps in Flight"][warps])},
             ),
         ],

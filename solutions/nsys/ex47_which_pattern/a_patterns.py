@@ -30,24 +30,24 @@ def answers() -> Answers:
     report = opened.nsys("h100", "diagnosis", "class_scores-fault")
     window = opened.steady(report)
     ops, copies = opened.cut(report.gpu_ops(), window), opened.cut(report.memcpys(), window)
-    whole = report.gpu_ops()
+    in_all = opened.idle_share(report.gpu_ops())
     right: dict[str, object] = {name: opened.cause(name) for name in CASES}
     told = {
         "careful_saver": {
-            "host-sync": "all copies to the host lie in one iteration, which takes most of the time: it "
-            "saves what was learned",
-            "unfused": "there the GPU would be busy; here it waits for the host",
-            "launch-bound": "nearly all that is idle lies in one iteration; the others launch as much",
+            "host-sync": "all copies to the host lie in one iteration of five: it saves what was learned",
+            "unfused": "there the GPU would be busy; here it is idle for most of the time",
+            "launch-bound": "nearly all idle time lies in one iteration; the others launch as many kernels",
         },
         "class_scores": {
             "checkpoint": "four bytes at a time are no checkpoint",
-            "unfused": "there the GPU would be busy; here it waits for the host",
-            "launch-bound": "launches could run ahead, if the host did not wait for a number before each",
+            "unfused": "there the GPU would be busy; here it is idle for most of the time",
+            "launch-bound": "some nine launches come with each number that the host waits for; in the "
+            "mended program both are gone",
         },
         "vocab_loss": {
             "checkpoint": "nothing is copied to the host",
-            "host-sync": "the GPU is never idle: nobody waits for the host",
-            "launch-bound": "the GPU is never idle: launches come in time",
+            "host-sync": "the GPU is idle for less than 1 %: it does not wait for the host",
+            "launch-bound": "the GPU is idle for less than 1 %: launches come in time",
         },
     }
     says = [
@@ -58,9 +58,12 @@ def answers() -> Answers:
         {**right, "idle": opened.idle_share(ops), "read": count},
         [
             *says,
-            Misreading("that is the whole capture, with start-up", {"idle": opened.idle_share(whole)}),
             Misreading(
-                "that is the whole capture, with the warm-up",
+                f"of the whole capture it is {in_all:.3f}; the steady state alone is asked for",
+                {"idle": in_all},
+            ),
+            Misreading(
+                "that is the whole capture, not the steady state alone",
                 {"read": int((report.memcpys()["copy_kind"] == "D2H").sum())},
             ),
         ],

@@ -48,7 +48,7 @@ def answers() -> Answers:
                         "python train.py",
                     ),
                     Check(
-                        "the CPU is sampled, as it is by default; that slows each thread down",
+                        "the CPU is sampled, as it is by default",
                         lambda r: not r.cpu_samples,
                         "nsys profile -t cuda,nvtx --cpuctxsw=none -c cudaProfilerApi -o steps -f "
                         "true python train.py",

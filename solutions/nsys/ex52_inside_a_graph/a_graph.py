@@ -61,7 +61,7 @@ def answers() -> Answers:
                         "nsys profile -t nvtx -s none ./decode",
                     ),
                     Check(
-                        "every kernel of a graph is timed, which costs the more the shorter they are",
+                        "every kernel of a graph is timed, which costs more than whole graphs",
                         lambda r: not r.graph_nodes,
                         "nsys profile -t cuda -s none --cuda-graph-trace=node ./decode",
                     ),

@@ -37,11 +37,11 @@ def answers() -> Answers:
                 {"class_scores": 1.3},
             ),
             Misreading(
-                "the waits are gone, but its launches take as long as before: they are what it waits for",
+                "the waits are gone, and the GPU is as idle as before: it waits for launches",
                 {"heat_solver": 1.5},
             ),
             Misreading(
-                "the waits are gone, but its launches take as long as before: they are what it waits for",
+                "the waits are gone, and the GPU is as idle as before: it waits for launches",
                 {"heat_solver": 2.0},
             ),
         ],

@@ -56,12 +56,14 @@ def answers() -> Answers:
             Misreading(
                 "that is how busy the GPU is; most of it lies beside the path", {"eager_kernels": busy}
             ),
-            Misreading("that is torch_compile's", {"kernels": float(other["share"]["kernel"])}),
-            Misreading("the GPU computes beside the path, and is waited for once", {"eager": "kernels"}),
-            Misreading("there is hardly one on the path", {"eager": "copies"}),
             Misreading(
-                "they are on the path, behind the operators that make them", {"eager": "calls of CUDA"}
+                "that is how many times as fast at most without them, not their share",
+                {"kernels": float(kinds["at_most"]["kernel"])},
             ),
+            Misreading("that is torch_compile's", {"kernels": float(other["share"]["kernel"])}),
+            Misreading("less than a tenth of the path are kernels", {"eager": "kernels"}),
+            Misreading("there is none on the path", {"eager": "copies"}),
+            Misreading("they take less of the path than the operators do", {"eager": "calls of CUDA"}),
         ],
         ["what is beside the path may be made free, and the step takes as long as before"],
     )

@@ -54,12 +54,12 @@ def answers() -> Answers:
             ),
             Misreading("that is the whole step", {"added_ms": nsys}),
             Misreading(
-                "whole programs, with their start: steps are asked for",
+                "that is of the whole programs, with their start: steps are asked for",
                 {"ncu": ncu["wall_s"] / none["wall_s"]},
             ),
             Misreading("that is in ms: divide by the median", {"spread": max(steps) - min(steps)}),
             Misreading(
-                "that is the ranges' spread",
+                "that is with NVTX ranges",
                 {
                     "spread": (
                         max(ways["NVTX ranges"]["step_host_ms"]) - min(ways["NVTX ranges"]["step_host_ms"])

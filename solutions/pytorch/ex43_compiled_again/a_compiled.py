@@ -49,23 +49,31 @@ def answers() -> Answers:
             "why": "a constant changes",
         },
         [
-            Misreading("those are its launches: it is not compiled for each of them", {"loaded": soft}),
             Misreading(
-                "that is the whole capture, with the warm-up",
+                "those are the launches of soft_threshold: it is not compiled for each of them",
+                {"loaded": soft},
+            ),
+            Misreading(
+                "that is the whole capture, not the steady state alone",
                 {"launched": int((report.kernels()["short_name"] == "soft_threshold").sum())},
             ),
             Misreading(
-                "that is start-up, outside of the steady state",
+                "that one lies before the steady state",
                 {"longest_ms": float(opened.gaps(whole)["ns"].max() / opened.MS)},
             ),
             Misreading("that is the second longest", {"longest_ms": float(gaps.iloc[1])}),
-            Misreading("that is the whole capture, with start-up", {"idle": opened.idle_share(whole)}),
+            Misreading(
+                "that is the whole capture, not the steady state alone", {"idle": opened.idle_share(whole)}
+            ),
             Misreading("its grid is the same each time", {"why": "the size changes"}),
             Misreading(
-                "then each launch would compile: there are more launches than modules",
+                "what is compiled is launched more than once: there are more launches than modules",
                 {"why": "the cache is off"},
             ),
-            Misreading("autotuning tries kernels once, before the first use", {"why": "it is autotuned"}),
+            Misreading(
+                "autotuning launches each form many times to time it: here are few launches a module",
+                {"why": "it is autotuned"},
+            ),
         ],
         ["a `tl.constexpr` is part of the kernel: another value is another kernel"],
     )

@@ -50,21 +50,21 @@ def answers() -> Answers:
             "remedy": "one layout throughout",
         },
         [
-            Misreading("that one is second", {"top": str(totals.index[1])}),
+            Misreading("that one is second by its total time", {"top": str(totals.index[1])}),
             Misreading(
-                "`vectorized_elementwise_kernel` is another: these are not vectorized, for they turn around",
+                "that is another kernel: it adds, and takes less time",
                 {"top": "vectorized_elementwise_kernel"},
             ),
             Misreading("that is the share of the second", {"share": float(shares.iloc[1])}),
             Misreading(
-                "that is its share of all time, with what is idle",
+                "that is its share of the steady state, with what is idle",
                 {"share": float(totals.iloc[0] / (opened.steady(report)[1] - opened.steady(report)[0]))},
             ),
             Misreading("that is the layer norm", {"products": float(shares.iloc[1])}),
             Misreading("the other way round", {"faster": times[1] / times[0]}),
-            Misreading("a larger batch turns more around", {"remedy": "a larger batch"}),
-            Misreading("the product is in it already", {"remedy": "half precision"}),
-            Misreading("that would be another network", {"remedy": "fewer channels"}),
+            Misreading("in both files each kernel has the same grid", {"remedy": "a larger batch"}),
+            Misreading("both compute in bfloat16", {"remedy": "half precision"}),
+            Misreading("in both files each kernel has the same grid", {"remedy": "fewer channels"}),
         ],
         ["`permute` costs nothing, the `contiguous` after it a pass over memory"],
     )

@@ -18,7 +18,7 @@ def answers() -> Answers:
                 "profile_memory=True, with_stack=True)",
                 (
                     Check(
-                        "operators are not recorded, and with them neither what they allocate",
+                        "operators are not recorded: add ProfilerActivity.CPU",
                         lambda r: r.cpu,
                         "profile(activities=[ProfilerActivity.CUDA], profile_memory=True, with_stack=True)",
                     ),

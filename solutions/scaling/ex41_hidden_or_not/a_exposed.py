@@ -53,23 +53,23 @@ def answers() -> Answers:
         },
         [
             Misreading("that is both GPUs", {"nccl_ms": opened.ms(both)}),
-            Misreading("all of the window; divide by its iterations", {"calls": len(nccl)}),
+            Misreading("that is all of the steady state; divide by its iterations", {"calls": len(nccl)}),
             Misreading("that is both GPUs", {"calls": round(2 * len(nccl) / judged.count)}),
             Misreading("that is the share of the window", {"exposed": exposed / width}),
             Misreading(
-                "that adds the share; the time falls to what is left, so divide 1 by that",
+                "that is 1 plus its share of the steady state; divide 1 by what is left",
                 {"gain": 1 + exposed / width},
             ),
             Misreading(
-                "the gain counts both GPUs, which wait at the same time",
+                "that takes off the time of both GPUs, which runs at once; or it is 1 plus the exposed share",
                 {"gain": width / (width - 2 * exposed)},
             ),
-            Misreading("channels make it shorter, not earlier", {"remedy": "more channels"}),
+            Misreading("channels change how long it takes, not when it starts", {"remedy": "more channels"}),
             Misreading(
-                "that gives more to hide it behind, but not after the last layer's gradient",
+                "one bucket for all starts after the last gradient, however large the batch is",
                 {"remedy": "a larger batch"},
             ),
-            Misreading("that makes it longer", {"remedy": "a slower link"}),
+            Misreading("that makes it longer, not earlier", {"remedy": "a slower link"}),
         ],
         ["a bucket as large as the model is full with the last gradient: nothing is left to compute"],
     )

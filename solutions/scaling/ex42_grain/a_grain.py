@@ -45,14 +45,18 @@ def answers() -> Answers:
         [
             Misreading("that is both GPUs", {"each": len(kernels)}),
             Misreading(
-                "that is GPU 0, whose collectives hold its waiting",
+                "that is GPU 0, which waits in them for the other",
                 {"median_us": float(spent[0].median() / 1e3)},
             ),
             Misreading(
-                "the GPU with the shorter kernels comes last, and waits for nobody", {"waits": str(1 - early)}
+                "its collectives begin last, and are the shorter: the other waits for it",
+                {"waits": str(1 - early)},
             ),
             Misreading("the other way round", {"faster": times[1] / times[0]}),
-            Misreading("a few KB in some µs is a small part of what the link gives", {"limit": "bandwidth"}),
+            Misreading(
+                "most of them carry 2 KB, in some µs: a small part of what the link gives",
+                {"limit": "bandwidth"},
+            ),
             Misreading("NCCL's kernels copy by themselves", {"limit": "the copy engines"}),
             Misreading("the link is slower than the memory", {"limit": "memory"}),
         ],

@@ -50,7 +50,8 @@ def answers() -> Answers:
             Misreading("that is 4 GiB", {"four": reduce[4 * GIB] / 1e3}),
             Misreading("that is in GiB/s: GB are 10⁹ bytes", {"bus": 1.5 * rate * 1e9 / GIB}),
             Misreading(
-                "(n − 1) / n is an all-gather's: an all-reduce sends twice as much", {"bus": 0.75 * rate}
+                "that is (n − 1) / n of the bytes, as of an all-gather; an all-reduce has twice that factor",
+                {"bus": 0.75 * rate},
             ),
             Misreading(
                 "that is the bus bandwidth's gain: times are asked for", {"against_two": 1.5 * two / four}
@@ -61,9 +62,14 @@ def answers() -> Answers:
             Misreading(
                 "that is bytes over time: a link of the ring carries 1.5 times as many", {"bus": rate}
             ),
-            Misreading("that is all the ring's phases, as if each sent all bytes", {"bus": 2 * rate}),
+            Misreading(
+                "that is twice the bytes over that time; on four the factor is 1.5", {"bus": 2 * rate}
+            ),
             Misreading("the other way round", {"against_two": two / four}),
-            Misreading("a ring of four sends 1.5 times the bytes: measured it is less", {"against_two": 1.5}),
+            Misreading(
+                "a ring of four sends 1.5 times what one of two does: its time is less than that",
+                {"against_two": 1.5},
+            ),
             Misreading("an all-reduce is two such phases; measured they are not twice one", {"gather": 2.0}),
             Misreading("the other way round", {"gather": gather / four}),
             Misreading("that is in KiB", {"from_mib": long // 1024}),
