@@ -56,6 +56,7 @@ def answers() -> Answers:
                 "one too many: is one of the warm-up among them, or are both ends counted?",
                 {"iterations": judged.count + 1},
             ),
+            Misreading("that is mended, without a profiler", {"each_ms": times[1] * 1e3}),
             Misreading("that is the whole window", {"each_ms": judged.width / opened.MS}),
             Misreading("that is without a profiler; the capture is asked for", {"each_ms": times[0] * 1e3}),
             Misreading(

@@ -49,6 +49,7 @@ def answers() -> Answers:
                 "that is the clock of those that are not capped; or else: its own highest, not the median",
                 {"clock_mhz": float(table["sm_mhz"].max())},
             ),
+            Misreading("that is in fp32", {"mj_a_token": 1e3 * each[fp32]}),
             Misreading("that is the most of all trainings", {"watts": float(most.max())}),
             Misreading(
                 "that is for a step, of 2,048 tokens", {"mj_a_token": 1e3 * float(table["each_j"][bf16])}

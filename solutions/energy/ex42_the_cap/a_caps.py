@@ -39,9 +39,18 @@ def answers() -> Answers:
             "why": "fewer bits change",
         },
         [
+            *(
+                Misreading(
+                    f"its clock is {table['sm_mhz'][name]:.0f} MHz; there is a lower one",
+                    {"lowest": str(name)},
+                )
+                for name in table.index
+                if name not in (lowest, "fp32 random")
+            ),
             Misreading(
                 "that one has the highest clock: it is slow, and draws as much", {"lowest": "fp32 random"}
             ),
+            Misreading("that is fp32 random, the highest", {"zeros_mhz": float(table["sm_mhz"].max())}),
             Misreading("that is bf16 random", {"zeros_mhz": float(table["sm_mhz"][random])}),
             Misreading(
                 "that is bf16 constant; or else: the lowest sample of zeros, not the median",

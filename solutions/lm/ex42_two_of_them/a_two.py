@@ -55,6 +55,8 @@ def answers() -> Answers:
             Misreading("that is one GPU, of llama_training", {"rate": rate(one, "compiled")}),
             Misreading("that is over bf16", {"faster": stay / rate(two, "bf16")}),
             Misreading("that is over one GPU, of llama_training", {"faster": stay / rate(one, "compiled")}),
+            Misreading("that is both together over the one", {"kept": stay / alone}),
+            Misreading("that is over `compiled` on one", {"kept": stay / (2 * rate(one, "compiled"))}),
             Misreading(f"over `kept` it is {over_kept:.3f}", {"kept": over_kept}),
             Misreading("that is bf16", {"faster": rate(two, "bf16") / compiled}),
             Misreading("the other way round", {"faster": compiled / stay}),

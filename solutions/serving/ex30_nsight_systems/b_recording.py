@@ -104,8 +104,8 @@ CHECKS = (
         "--variant fast",
     ),
     Check(
-        "stacks were sampled or taken (--sample, --python-sampling, --cudabacktrace, --python-backtrace): they "
-        "take the host's time, which is what you look at: --sample=none --cpuctxsw=none",
+        "stacks were sampled (--sample, --python-sampling) or taken (--cudabacktrace, --python-backtrace): "
+        "they take the host's time, which is what you look at: --sample=none --cpuctxsw=none",
         sampled,
         "with stacks",
     ),

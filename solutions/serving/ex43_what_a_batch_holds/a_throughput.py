@@ -66,6 +66,8 @@ def answers() -> Answers:
         [
             Misreading("those are requests a second", {"alone": served("alone all")}),
             Misreading("those are requests a second", {"continuous": served(batched)}),
+            Misreading("that is static all", {"continuous": rate("static all")}),
+            Misreading("that is over alone all", {"slower": between(batched) / between("alone all")}),
             Misreading("the other way round", {"slower": between(one) / between(batched)}),
             Misreading(
                 "that is over static, which batches, too",
