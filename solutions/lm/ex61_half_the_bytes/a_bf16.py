@@ -44,6 +44,6 @@ def answers() -> Answers:
         ],
         [
             f"a step of the small model takes {1e3 * step['train small bf16']:.1f} ms; in TF32, "
-            f"where products run at half the rate, {1e3 * step['train small tf32']:.1f} ms"
+            f"where products have half the peak rate, {1e3 * step['train small tf32']:.1f} ms"
         ],
     )
