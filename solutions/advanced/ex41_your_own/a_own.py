@@ -56,14 +56,22 @@ def answers() -> Answers:
                 "one too many: is one of the warm-up among them, or are both ends counted?",
                 {"iterations": judged.count + 1},
             ),
+            Misreading("that is mended, without a profiler", {"each_ms": times[1] * 1e3}),
             Misreading("that is the whole window", {"each_ms": judged.width / opened.MS}),
             Misreading("that is without a profiler; the capture is asked for", {"each_ms": times[0] * 1e3}),
-            Misreading("that is the whole capture, with start-up", {"idle": opened.idle_share(whole)}),
             Misreading(
-                "nothing is loaded here; look at what Python does meanwhile", {"cause": "the data loader"}
+                f"the whole capture, with start-up, has {opened.idle_share(whole):.4f}",
+                {"idle": opened.idle_share(whole)},
             ),
-            Misreading("no call waits for the GPU", {"cause": "synchronization"}),
-            Misreading("in the steady state nothing is copied", {"cause": "copies"}),
+            Misreading(
+                "the steady state copies nothing to the GPU: what it trains on lies there already",
+                {"cause": "the data loader"},
+            ),
+            Misreading("in the steady state no call waits for the GPU", {"cause": "synchronization"}),
+            Misreading(
+                "the steady state has no memcpy, and its kernels, casts among them, run for 1 % of the time",
+                {"cause": "copies"},
+            ),
             Misreading("the other way round", {"faster": times[1] / times[0]}),
         ],
         ["the interpreter's lock goes round every five milliseconds: each launch may wait for it"],

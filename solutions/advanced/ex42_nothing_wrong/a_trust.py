@@ -50,7 +50,9 @@ def answers() -> Answers:
     }
     says = [Misreading(words, {case: word}) for (case, word), words in told.items()]
     says += [
-        Misreading("the GPU is busy all the time: launches come in time", {case: "launches"})
+        Misreading(
+            "the GPU is busy for 99 % of the steady state, or more: launches come in time", {case: "launches"}
+        )
         for case in cases
     ]
     return Answers(

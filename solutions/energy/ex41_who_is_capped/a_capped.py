@@ -49,8 +49,11 @@ def answers() -> Answers:
                 "that is the clock of those that are not capped; or else: its own highest, not the median",
                 {"clock_mhz": float(table["sm_mhz"].max())},
             ),
+            Misreading("that is in fp32", {"mj_a_token": 1e3 * each[fp32]}),
             Misreading("that is the most of all trainings", {"watts": float(most.max())}),
-            Misreading("that is for a pass", {"mj_a_token": 1e3 * float(table["each_j"][bf16])}),
+            Misreading(
+                "that is for a step, of 2,048 tokens", {"mj_a_token": 1e3 * float(table["each_j"][bf16])}
+            ),
             Misreading(
                 "that leaves out what the GPU draws idle; all of it is paid for",
                 {"mj_a_token": 1e3 * float((table["energy_j"] - idle)[bf16] / float(table["tokens"][bf16]))},
@@ -61,5 +64,5 @@ def answers() -> Answers:
                 {"saved": float(table["watts"][fp32] / table["watts"][bf16])},
             ),
         ],
-        ["the lower precision draws about as much, for a fraction of the time"],
+        ["bf16 draws a little less than fp32, for a fraction of the time"],
     )

@@ -29,6 +29,7 @@ def answers() -> Answers:
     lowest = str(table["sm_mhz"].idxmin())
     flop = table["flop"].astype(float)
     random, zeros = "bf16 random", "bf16 zeros"
+    energy = float(table["each_j"][random] / table["each_j"][zeros])
     return Answers(
         {
             "lowest": Names(lowest, tuple(map(str, table.index))),
@@ -38,17 +39,25 @@ def answers() -> Answers:
             "why": "fewer bits change",
         },
         [
+            *(
+                Misreading(
+                    f"its clock is {table['sm_mhz'][name]:.0f} MHz; there is a lower one",
+                    {"lowest": str(name)},
+                )
+                for name in table.index
+                if name not in (lowest, "fp32 random")
+            ),
             Misreading(
                 "that one has the highest clock: it is slow, and draws as much", {"lowest": "fp32 random"}
             ),
-            Misreading("that is random numbers", {"zeros_mhz": float(table["sm_mhz"][random])}),
+            Misreading("that is fp32 random, the highest", {"zeros_mhz": float(table["sm_mhz"].max())}),
+            Misreading("that is bf16 random", {"zeros_mhz": float(table["sm_mhz"][random])}),
             Misreading(
-                "that is of equal numbers; or else: the lowest sample of zeros, not the median",
+                "that is bf16 constant; or else: the lowest sample of zeros, not the median",
                 {"zeros_mhz": float(table["sm_mhz"]["bf16 constant"])},
             ),
             Misreading(
-                "that is the energy of one product: random numbers make it slower, too",
-                {"less_power": float(table["each_j"][random] / table["each_j"][zeros])},
+                f"a product takes {energy:.2f} times the energy; watts are asked for", {"less_power": energy}
             ),
             Misreading(
                 "the other way round", {"less_power": float(table["watts"][zeros] / table["watts"][random])}
@@ -56,10 +65,12 @@ def answers() -> Answers:
             Misreading(
                 "that is FLOP for a pJ", {"pj_a_flop": float(flop[random] / table["energy_j"][random] / 1e12)}
             ),
-            Misreading("that is zeros", {"pj_a_flop": float(1e12 * table["energy_j"][zeros] / flop[zeros])}),
+            Misreading(
+                "that is bf16 zeros", {"pj_a_flop": float(1e12 * table["energy_j"][zeros] / flop[zeros])}
+            ),
             Misreading("each product is made, whatever its factors", {"why": "fewer products are made"}),
-            Misreading("as many bytes are read", {"why": "less memory is read"}),
-            Misreading("it is higher", {"why": "the clock is lower"}),
+            Misreading("a product of zeros reads as many bytes", {"why": "less memory is read"}),
+            Misreading("with zeros it is higher", {"why": "the clock is lower"}),
         ],
         ["time a product of random numbers, if random numbers are what the program will multiply"],
     )

@@ -33,9 +33,11 @@ def answers() -> Answers:
         },
         [
             Misreading("random numbers run into the cap, and stay there", {"random_w": 550.0}),
-            Misreading("that is idle: all its units still run", {"zeros_w": 75.0}),
+            Misreading(
+                "that is about what it draws idle; zeros are multiplied all the same", {"zeros_w": 75.0}
+            ),
             Misreading("the products take as many cycles; the clock alone is higher", {"faster": 2.0}),
             Misreading("the clock is higher: random numbers run into the cap", {"faster": 1.0}),
         ],
-        ["what the wires carry is a good part of the power"],
+        ["zeros draw a third less, and at a higher clock"],
     )

@@ -76,18 +76,20 @@ def answers() -> Answers:
             Misreading("that is in both steps", {"softmaxes": softmaxes}),
             Misreading("the loss has its own, a LogSoftMax", {"softmaxes": both // steps}),
             Misreading(
-                "that is one a layer, as on paper, or the backward kernels; count the forward ones",
+                "that is one a layer, or the backward kernels: count the forward ones",
                 {"softmaxes": backward // steps},
             ),
             Misreading(
-                "then there would be a multiple of the heads; there are two a layer",
+                "one by one, 32 heads of 32 layers would make 1,024; there are two a layer",
                 {"twice": "heads are taken one by one"},
             ),
             Misreading(
-                "then there would be a multiple of the documents; there are two a layer",
+                "all are of the same size, 131,072 blocks, two a layer: each takes the whole sequence",
                 {"twice": "documents are taken one by one"},
             ),
-            Misreading("that one is a LogSoftMax, and not counted here", {"twice": "the loss needs them"}),
+            Misreading(
+                "the loss has a LogSoftMax, which is not counted here", {"twice": "the loss needs them"}
+            ),
             Misreading(
                 "the GPU hardly waits for a launch: look at the idle share",
                 {"first": "launch by CUDA graphs"},
@@ -101,7 +103,8 @@ def answers() -> Answers:
                 {"first": "buy faster matmuls"},
             ),
             Misreading(
-                "it has less of the time than softmax, masks and copies of scores; it comes second",
+                f"its kernels (multi_tensor_apply) have {share('multi_tensor_apply'):.0%} of the time, "
+                f"attention's softmax has {share('[^g]SoftMax(?:For|Back)wardEpilogue'):.0%}",
                 {"first": "fuse the optimizer"},
             ),
         ],

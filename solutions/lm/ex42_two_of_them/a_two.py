@@ -30,6 +30,8 @@ def answers() -> Answers:
         return 1e9 * window["tokens"] / (window["end_ns"] - window["begin_ns"])
 
     compiled, stay, alone = rate(two, "compiled"), rate(two, "stay"), rate(one, "flex")
+    over_kept = stay / (2 * rate(one, "kept"))
+    most = two["ways"]["compiled"]["peak_bytes"] / 1e9
     gib = two["ways"]["stay"]["peak_bytes"] / 2**30
     return Answers(
         {
@@ -40,20 +42,27 @@ def answers() -> Answers:
             "changed": "bytes of gradients",
         },
         [
-            Misreading("that is one of the two", {"rate": compiled / 2}),
+            Misreading("that is for one of the two", {"rate": compiled / 2}),
             Misreading("that is `stay`", {"rate": stay}),
             Misreading("that is `bf16`", {"rate": rate(two, "bf16")}),
-            Misreading("tokens are those of the whole window, of all its steps", {"rate": compiled / 3}),
-            Misreading("tokens are those of both GPUs already", {"rate": 2 * compiled}),
+            Misreading(
+                "that is a third: a window's tokens are those of all its three steps", {"rate": compiled / 3}
+            ),
+            Misreading(
+                "that is twice as many: a window's tokens are those of both GPUs already",
+                {"rate": 2 * compiled},
+            ),
             Misreading("that is one GPU, of llama_training", {"rate": rate(one, "compiled")}),
             Misreading("that is over bf16", {"faster": stay / rate(two, "bf16")}),
             Misreading("that is over one GPU, of llama_training", {"faster": stay / rate(one, "compiled")}),
-            Misreading("that is over `kept`", {"kept": stay / (2 * rate(one, "kept"))}),
+            Misreading("that is both together over the one", {"kept": stay / alone}),
+            Misreading("that is over `compiled` on one", {"kept": stay / (2 * rate(one, "compiled"))}),
+            Misreading(f"over `kept` it is {over_kept:.3f}", {"kept": over_kept}),
             Misreading("that is bf16", {"faster": rate(two, "bf16") / compiled}),
             Misreading("the other way round", {"faster": compiled / stay}),
             Misreading("that is `compiled` on two", {"kept": compiled / (2 * alone)}),
             Misreading("that is GiB", {"memory": gib}),
-            Misreading("that is `compiled`", {"memory": two["ways"]["compiled"]["peak_bytes"] / 1e9}),
+            Misreading(f"`compiled` has {most:.2f} GB", {"memory": most}),
             Misreading(
                 "that is one GPU, of llama_training", {"memory": one["ways"]["compiled"]["peak_bytes"] / 1e9}
             ),
@@ -62,5 +71,5 @@ def answers() -> Answers:
             Misreading("that is the next change, `stay`", {"changed": "where weights stay"}),
             Misreading("that is the same in all three", {"changed": "the optimizer"}),
         ],
-        ["two GPUs hold what one cannot, and each is a little slower for it"],
+        [f"each of the two has {stay / (2 * alone):.0%} of the rate of one alone"],
     )

@@ -83,7 +83,7 @@ CHECKS = (
         "no NVTX, or ended by a duration",
     ),
     Check(
-        "work of the GPU before the first token: weights and warm-up are in it; begin with the range "
+        "work of the GPU before the first token, such as weights and warm-up: begin with the range "
         "(--capture-range=nvtx --nvtx-capture=lab:measured --env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0)",
         begins,
         "the whole program",
@@ -94,18 +94,18 @@ CHECKS = (
         "from the range to the program's end",
     ),
     Check(
-        "the last token has no kernel: the recording broke off; let the program end by itself",
+        "the last token has no kernel: did the recording break off? let the program end by itself",
         whole,
         "cut off",
     ),
     Check(
-        "not the plain loop, which launches kernel by kernel: that is another variant, which launches graphs",
+        "not the plain loop, which launches kernel by kernel (--variant slow): another one launches graphs",
         launches,
         "--variant fast",
     ),
     Check(
-        "stacks were sampled (--sample, --python-sampling, --cudabacktrace, --python-backtrace): they take "
-        "the host's time, which is what you look at: --sample=none --cpuctxsw=none",
+        "stacks were sampled (--sample, --python-sampling) or taken (--cudabacktrace, --python-backtrace): "
+        "they take the host's time, which is what you look at: --sample=none --cpuctxsw=none",
         sampled,
         "with stacks",
     ),

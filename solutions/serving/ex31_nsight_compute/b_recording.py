@@ -37,8 +37,8 @@ CHECKS = (
         "one kernel alone",
     ),
     Check(
-        "a step is in it more than once: launches that warm up or check were recorded, too; let the program "
-        "mark them (--profile-from-start off)",
+        "a step is in it more than once, as with launches that warm up or check: let the program mark one of "
+        "each (--profile-from-start off, --repetitions 1)",
         lambda r: len(names(r)) == len(set(names(r))),
         "from the start",
     ),

@@ -44,8 +44,8 @@ CHECKS = (
         "the CPU alone",
     ),
     Check(
-        "no operator in it: record ProfilerActivity.CPU, too; a kernel without its operator has no name "
-        "that you know",
+        "no operator in it: record ProfilerActivity.CPU, too; else nothing says which operator a kernel "
+        "belongs to",
         lambda r: len(r.ops()) > 0,
         "CUDA alone",
     ),

@@ -42,10 +42,19 @@ def answers() -> Answers:
             Misreading("all tokens together; divide by their number", {"kernels": len(slow.kernels())}),
             Misreading("all tokens together; divide by their number", {"busy_ms": busy * tokens}),
             Misreading("that is the whole time of a token", {"busy_ms": (last - first) / opened.MS / tokens}),
+            Misreading("that is fast", {"slow_idle": opened.idle_share(quick)}),
+            Misreading(
+                "that is fast",
+                {"kernels": len(fast.kernels()) / len(opened.named(fast.nvtx(), r"^token \d+$"))},
+            ),
+            Misreading(
+                "those are cudaLaunchKernel's alone",
+                {"kernels": int((slow.api()["name"] == "cudaLaunchKernel").sum()) / tokens},
+            ),
             Misreading("that is slow", {"fast_idle": opened.idle_share(ops)}),
-            Misreading("then there would be one call a kernel; count the calls", {"by": "cudaLaunchKernel"}),
-            Misreading("then there would be one call a kernel; count the calls", {"by": "cuLaunchKernelEx"}),
-            Misreading("that copies; nothing is copied here", {"by": "cudaMemcpyAsync"}),
+            Misreading("slow calls that; it does not occur in fast", {"by": "cudaLaunchKernel"}),
+            Misreading("slow calls that; it does not occur in fast", {"by": "cuLaunchKernelEx"}),
+            Misreading("that copies; it does not occur in fast", {"by": "cudaMemcpyAsync"}),
         ],
-        ["one call launches a whole token; what is left is reading the weights"],
+        [f"one call launches a whole token: eight calls for {len(fast.kernels()):,} kernels"],
     )

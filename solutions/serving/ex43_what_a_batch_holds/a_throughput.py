@@ -50,7 +50,11 @@ def answers() -> Answers:
         spent = np.asarray(run["last_us"], float) - np.asarray(run["first_us"], float)
         return float(np.median(spent[many] / (tokens[many] - 1)))
 
+    def step(name: str) -> float:
+        return float(1e3 * runs[name]["step_s"] / sum(runs[name]["steps"].values()))
+
     one, batched = "graph all", "continuous all"
+    times = f"{served(batched) / served(one):.1f}"
     return Answers(
         {
             "alone": rate("alone all"),
@@ -62,19 +66,25 @@ def answers() -> Answers:
         [
             Misreading("those are requests a second", {"alone": served("alone all")}),
             Misreading("those are requests a second", {"continuous": served(batched)}),
+            Misreading("that is static all", {"continuous": rate("static all")}),
+            Misreading("that is over alone all", {"slower": between(batched) / between("alone all")}),
             Misreading("the other way round", {"slower": between(one) / between(batched)}),
             Misreading(
                 "that is over static, which batches, too",
                 {"slower": between(batched) / between("static all")},
             ),
             Misreading(
-                "they are longer: a token takes more time in a batch", {"because": "kernels are shorter"}
+                f"a step of {batched} takes {step(batched):.2f} ms, one of {one} {step(one):.2f} ms",
+                {"because": "kernels are shorter"},
             ),
             Misreading(
-                "graph all has one launch a token already, and serves a fraction",
+                f"graph all launches graphs, too; {batched} serves {times} times as many",
                 {"because": "launches cost nothing"},
             ),
-            Misreading("the clock is what it was", {"because": "the clock is higher"}),
+            Misreading(
+                f"it would have to be {times} times as high as in graph all",
+                {"because": "the clock is higher"},
+            ),
         ],
         ["a step reads all weights, for one request or for many: those in a batch share the bill"],
     )

@@ -37,11 +37,13 @@ def answers() -> Answers:
                 {"p99_ms": 12.0},
             ),
             Misreading(
-                "that is the queue of one server with one place: a batch has room for many", {"grows": 9.0}
+                "so grows the mean wait for one server with one place; a batch has room for many",
+                {"grows": 9.0},
             ),
             Misreading(
-                "the busier the server, the fuller its batches, and the longer each step", {"grows": 1.1}
+                "the busier the server, the fuller its batches, and the longer between two tokens",
+                {"grows": 1.1},
             ),
         ],
-        ["a tail is made of long answers first, and of waiting when the load is high"],
+        ["the tail is long answers: at the higher load each of their tokens takes longer"],
     )

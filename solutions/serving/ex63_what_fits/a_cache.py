@@ -70,9 +70,13 @@ def answers() -> Answers:
                 "four query heads share a head of the cache: 8 heads count",
                 {"sequences": sequences(4 * token)},
             ),
-            Misreading("keys and values: two for each element", {"sequences": sequences(token / 2)}),
             Misreading(
-                "an element has two bytes, and there are keys and values", {"sequences": sequences(token / 4)}
+                "a token has keys and values, and each number has two bytes",
+                {"sequences": sequences(token / 2)},
+            ),
+            Misreading(
+                "a token has keys and values, and each number has two bytes",
+                {"sequences": sequences(token / 4)},
             ),
             Misreading("every one of 32 layers has its cache", {"sequences": sequences(token / 32)}),
             Misreading("the weights need their place, too", {"sequences": sequences(left=0.9 * memory)}),
@@ -91,14 +95,14 @@ def answers() -> Answers:
             Misreading("bf16 has two bytes a parameter", {"writing_gb": 8.03}),
             Misreading("bf16 has two bytes a parameter, not four", {"writing_gb": 32.1}),
             Misreading(
-                "that is a token's time in all 32 layers", {"long_us": 32 * of(16, 131072)["time_us"]}
+                "that is about 32 layers' time; one is asked for", {"long_us": 32 * of(16, 131072)["time_us"]}
             ),
             Misreading(
                 "four query heads share what is read: the bytes count once",
                 {"long_us": 4 * of(16, 131072)["time_us"]},
             ),
             Misreading(
-                "a read of 4 MB is a few microseconds: what comes before and after it counts as much",
+                "a read of 4 MB is over in microseconds: what comes before and after it counts, too",
                 {"short": 0.95},
             ),
         ],
