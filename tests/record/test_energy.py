@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -126,11 +127,11 @@ def test_on_a_terminal_power_is_shown_and_ctrl_c_comes_once(tmp_path: Path) -> N
 def test_a_lost_gpu_leaves_a_partial_report(tmp_path: Path) -> None:
     log = tmp_path / "a.power.json"
     code, _, err = run(
-        *("--period", "20ms", "--idle", "0s", "-o", str(log), "--", "sleep", "1"),
+        *("--period", "20ms", "--idle", "0s", "-o", str(log), "--", "sleep", "3"),
         gpus="FakeGpu(lost_after_s=0.6)",
     )
     assert code == 0
-    assert "was lost after 0." in err and "of it" in err and "samples cover" in err
+    assert re.search(r"was lost after [0-2]\.\d", err) and "of it" in err and "samples cover" in err
     assert open_log(log).partial
 
 

@@ -18,7 +18,7 @@ class NVMLError(Exception):
 @dataclass
 class FakeGpu:
     """``watts`` at seconds since the start; the counter is updated every ``update_s``; ``fails`` gives NVML's
-    error number of a call by its name, or 0."""
+    error number of a call by its name, or 0. It is lost so long after it was read first."""
 
     uuid: str = "GPU-00000000-0000-0000-0000-000000000000"
     name: str = "NVIDIA Test"
@@ -54,12 +54,14 @@ class FakeNvml:
         self.init = init
         self.clock = clock
         self.began = clock()
+        self.first = float("inf")
         self.calls: list[str] = []
 
     def _check(self, name: str, gpu: FakeGpu | None = None) -> float:
         self.calls.append(name)
         seconds = (self.clock() - self.began) / 1e9
-        if gpu is not None and seconds >= gpu.lost_after_s:
+        self.first = min(self.first, seconds)
+        if gpu is not None and seconds - self.first >= gpu.lost_after_s:
             raise NVMLError(15)
         if gpu is not None and gpu.fails.get(name):
             raise NVMLError(gpu.fails[name])
