@@ -19,7 +19,7 @@ from labcode.profiling import run
 from labcode.profiling.plan import Plan, Wishes, make
 from labcode.record import attend
 from tests.support.command import labcode
-from tests.support.processes import commands
+from tests.support.processes import none_runs
 from tests.support.programs import program
 
 REAL_NSYS = tools.find_nsys()
@@ -138,7 +138,7 @@ def test_a_profiler_that_does_not_end_is_killed_with_all_it_started(monkeypatch:
     Path("nsys").write_text("#!/bin/bash\ntrap '' TERM\nsetsid sleep 61 &\nwhile :; do sleep 0.1; done\n")
     result = profiled("--limit", "200ms", "sleep", "60")
     assert result.returncode == 124 and "1 of 1 captures are missing" in result.stderr
-    assert ["sleep", "61"] not in commands()
+    assert none_runs(["sleep", "61"])
 
 
 def test_ctrl_c_reaches_the_program_and_keeps_the_capture() -> None:
