@@ -55,9 +55,8 @@ def diagnose(
 ) -> Verdicts:
     """What each rule (by default every rule there is) says about a capture, a trace, a launch, a log, a run.
 
-    Found ones first: alarms (high, medium), then low ones, the largest gain first, then facts (severity
-    'info'); then failed ones, those not found, those that could not be judged. Whether all is good stands
-    before them where it is. A rule that
+    Found ones first, as `labcode.analysis.rules.facts.ranking` orders them; then failed ones, those not
+    found, those that could not be judged. Whether all is good stands before them where it is. A rule that
     raises becomes a verdict with the status 'failed', as does each of ``broken``. ``window`` says what of a
     timeline is judged (`labcode.analysis.ledger.steady`), by default the steady state. Raises `InputError`
     when a table of the capture is damaged.

@@ -96,16 +96,20 @@ def varying_lengths(m: Machine) -> list[int]:
     return marks
 
 
+def micro_steps(m: Machine) -> None:
+    for _ in range(8):
+        m.python(50 * US)
+        for _ in range(4):
+            layer(m, 100 * US, TENSOR)
+        m.launch(LOSS, 8 * US)
+        backward(m, 4, 100 * US)
+
+
 def accumulation(m: Machine) -> list[int]:
     """Eight micro-steps, then an update."""
     marks = []
     for _ in range(12):
-        for _ in range(8):
-            m.python(50 * US)
-            for _ in range(4):
-                layer(m, 100 * US, TENSOR)
-            m.launch(LOSS, 8 * US)
-            backward(m, 4, 100 * US)
+        micro_steps(m)
         marks.append(begins(m))
         m.launch(ADAM, 60 * US)
     return marks
@@ -116,12 +120,7 @@ def accumulation_by_hand(m: Machine) -> list[int]:
     marks = []
     for _ in range(12):
         marks.append(begins(m))
-        for _ in range(8):
-            m.python(50 * US)
-            for _ in range(4):
-                layer(m, 100 * US, TENSOR)
-            m.launch(LOSS, 8 * US)
-            backward(m, 4, 100 * US)
+        micro_steps(m)
         for _ in range(12):
             m.launch(MUL, 10 * US)
             m.launch(ADD, 10 * US)
