@@ -43,27 +43,30 @@ def record(
     def tell(document: Document) -> None:
         said.extend(brief(document))
 
-    with staged(output.parent, force=force) as work:
+    with staged(output.parent, force=force) as work:  # kept, whatever becomes of the report
         made = recorder.record(command, work, name, tools=chosen, energy=energy, lines=lines, limit_s=limit_s)
-        for note in made.notes:
-            print(f"note: {note}", file=notes)
+        written = [path.name for path in work.iterdir()]
+    for note in made.notes:
+        print(f"note: {note}", file=notes)
+    try:
         if made.files:
-            try:
+            with staged(output.parent, force=force) as work:
                 page.write_report(
-                    made.files,
+                    [output.parent / path.name for path in made.files],
                     work / output.name,
                     before=[before] if before is not None else [],
                     title=neutral(command),
                     linked_from=output.parent,
                     told=tell,
                 )
-            except LabError as error:
-                if not made.code:
-                    raise
-                print(f"labcode: {error}", file=notes)
-        written = sorted(path.name for path in work.iterdir())
-    for line in [*said, *(str(output.parent / one) for one in written)]:
-        print(line, file=notes)
+            written.append(output.name)
+    except LabError as error:
+        if not made.code:
+            raise
+        print(f"labcode: {error}", file=notes)
+    finally:
+        for line in [*said, *(str(output.parent / one) for one in sorted(written))]:
+            print(line, file=notes)
     if made.code:
         print(f"labcode: the program ended with exit code {made.code}", file=notes)
     return made.code

@@ -9,7 +9,9 @@ and the first optimizer's steps count. By time (``--delay``, ``--duration``; 0: 
 on; the clock is a thread, and what it wants done is done by the main thread. The trace is written as soon as
 its last step has ended, so that what happens later cannot lose it; a window that the script's end cut short
 is written as ``NAME.partial.trace.json.gz``. With ``--trace=FILE`` all is recorded, from before the script
-begins, with shapes and, with ``--stacks``, stacks.
+begins, with shapes and, with ``--stacks``, stacks: by PyTorch at each call where a GPU is, because of whose
+launches must be known; else looked at by `Stacks` some hundred times a second, because a record of each call
+takes nearly 2 KB of memory, and Python makes millions.
 
 Any Python that has PyTorch can run this as a file: it need not know labcode.
 """
@@ -17,20 +19,25 @@ Any Python that has PyTorch can run this as a file: it need not know labcode.
 from __future__ import annotations
 
 import _thread
+import ast
 import builtins
 import importlib
 import importlib.util
+import itertools
 import json
+import linecache
+import opcode
 import os
 import runpy
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 WARMUP_LEAST = 2  # steps: one after which the profiler starts, and its own first one, which it drops
@@ -44,16 +51,133 @@ class Everything:
         torch = importlib.import_module("torch")
         self._trace = trace
         activities = _activities(torch, importlib.import_module("torch.profiler"))
-        self._running = torch.profiler.profile(activities=activities, record_shapes=True, with_stack=stacks)
+        each = stacks and len(activities) > 1
+        self._running = torch.profiler.profile(activities=activities, record_shapes=True, with_stack=each)
+        self._stacks = Stacks() if stacks and not each else None
         self._running.start()
+        if self._stacks:
+            self._stacks.start()
 
     def close(self) -> None:
         """The script has ended: write what there is, and with how many threads PyTorch computed."""
         torch = sys.modules["torch"]
+        if self._stacks:
+            self._running.add_metadata_json("samples", self._stacks.end())
         told = {"threads": torch.get_num_threads(), "cores": len(os.sched_getaffinity(0))}
         self._running.add_metadata_json("computing", json.dumps(told))
         self._running.stop()
         self._running.export_chrome_trace(self._trace)
+
+
+class Stacks(threading.Thread):
+    """Looks at what each thread of Python is at, about every 2 ms, for 2 % of a core at most.
+
+    To look it needs Python's lock. Threads wait for that for 5 ms before they ask for it, so it would nearly
+    always see where the lock is given away, in an operator; meanwhile they wait for `LOCK_S` only.
+
+    Of more than `MOST` looks at a thread every second one is dropped, and from then on it looks half as
+    often. The line of a frame is the one it is at; the innermost one has what is called there beneath it,
+    where the source tells: a function of C has no frame.
+    """
+
+    MOST = 20_000
+    DEEPEST = 100  # frames, from the innermost on
+    COST = 50  # times what a look takes is waited for the next
+    LOCK_S = 1e-4
+
+    def __init__(self) -> None:
+        super().__init__(name="labcode-stacks", daemon=True)
+        self._ended = threading.Event()
+        self._least_s = 0.002
+        self._offset_ns = time.time_ns() - time.perf_counter_ns()
+        self._frames: dict[str, int] = {}
+        self._paths: dict[tuple[int, ...], int] = {}
+        self._seen: dict[int, tuple[list[int], list[int]]] = {}
+        self._named: dict[tuple[CodeType, int, bool], list[int]] = {}
+        self._folders = sorted({f"{one or Path.cwd()}{os.sep}" for one in sys.path}, key=len, reverse=True)
+
+    def run(self) -> None:
+        """Look until told to end."""
+        pause, usual_s = self._least_s, sys.getswitchinterval()
+        sys.setswitchinterval(min(usual_s, self.LOCK_S))
+        while not self._ended.wait(pause):
+            began = time.perf_counter_ns()
+            for ident, frame in sys._current_frames().items():
+                if ident != self.ident:
+                    at, paths = self._seen.setdefault(ident, ([], []))
+                    at.append((began + self._offset_ns) // 1000)
+                    paths.append(self._path(frame))
+                    if len(at) > self.MOST:
+                        self._thin()
+            pause = max(self._least_s, self.COST * (time.perf_counter_ns() - began) / 1e9)
+        sys.setswitchinterval(usual_s)
+
+    def end(self) -> str:
+        """Stop looking; what was seen, as JSON: frames as traces name them; paths of frames, the outermost
+        first; of each thread its looks: when, in us since the one before, the first in Unix time, which path.
+        """
+        self._ended.set()
+        self.join()
+        system = {one.ident: one.native_id for one in threading.enumerate()}
+        system.setdefault(threading.main_thread().ident, os.getpid())
+        threads = [
+            {
+                "tid": system.get(ident) or 0,
+                "at": [b - a for a, b in zip([0, *at], at, strict=False)],
+                "path": paths,
+            }
+            for ident, (at, paths) in self._seen.items()
+        ]
+        return json.dumps({"frames": list(self._frames), "paths": list(self._paths), "threads": threads})
+
+    def _thin(self) -> None:
+        self._least_s *= 2
+        for at, paths in self._seen.values():
+            del at[::2], paths[::2]
+
+    def _path(self, frame: FrameType | None) -> int:
+        found: list[int] = []
+        innermost = True
+        while frame is not None and frame.f_code.co_filename != __file__ and len(found) < self.DEEPEST:
+            key = frame.f_code, frame.f_lasti, innermost
+            if key not in self._named:
+                self._named[key] = [
+                    self._frames.setdefault(one, len(self._frames)) for one in self._names(frame, innermost)
+                ]
+            found += self._named[key]
+            frame, innermost = frame.f_back, False
+        return self._paths.setdefault(tuple(reversed(found)), len(self._paths))
+
+    def _names(self, frame: FrameType, innermost: bool) -> list[str]:
+        code = frame.f_code
+        file = code.co_filename
+        folder = next((one for one in self._folders if file.startswith(one)), "")
+        called = _called(code, frame.f_lasti) if innermost else ""
+        own = f"{file.removeprefix(folder)}({_line(code, frame.f_lasti)}): {code.co_name}"
+        return [f"<built-in function {called}>", own] if called else [own]
+
+
+def _line(code: CodeType, place: int) -> int:
+    """The line of an instruction; where it has none, as jumps back, that of the one before."""
+    lines = [one[0] for one in itertools.islice(code.co_positions(), max(place // 2, 0) + 1)]
+    return next((one for one in reversed(lines) if one), code.co_firstlineno)
+
+
+def _called(code: CodeType, place: int) -> str:
+    """The name of what a frame that has no other beneath it calls; '' where it calls nothing."""
+    if place < 0 or not opcode.opname[code.co_code[place]].startswith("CALL"):
+        return ""
+    first, last, begin, end = next(itertools.islice(code.co_positions(), place // 2, None))
+    if first is None or first != last:
+        return ""
+    text = linecache.getline(code.co_filename, first).encode()[begin:end].decode(errors="replace")
+    try:
+        found = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    function = found.func if isinstance(found, ast.Call) else None
+    name = getattr(function, "attr", "") or getattr(function, "id", "")
+    return name if isinstance(name, str) else ""
 
 
 class Recorder:

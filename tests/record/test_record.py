@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from labcode import tools
+from labcode import reports, tools
+from labcode.analysis.timeline.host import host_lines
 from labcode.errors import LabError, ToolError
-from labcode.record import command
+from labcode.record import command, traced
 from labcode.record.attend import Recorded
 from tests.support import exports as x
 from tests.support.command import labcode
@@ -74,6 +75,57 @@ def test_a_program_runs_as_ever_and_leaves_a_trace_and_a_report(work: Path) -> N
     cores = len(os.sched_getaffinity(0))
     assert trace["computing"] == {"threads": cores, "cores": cores}
     assert "torch.profiler" in (work / "run.md").read_text()
+
+
+BUSY = """import time
+
+
+def work(until):
+    while time.perf_counter() < until:
+        sum(range(500))
+
+
+def rest():
+    time.sleep(0.4)
+
+
+work(time.perf_counter() + 0.6)
+rest()
+"""
+
+
+def test_where_no_gpu_is_stacks_are_looked_at_now_and_then(work: Path) -> None:
+    (work / "train.py").write_text(BUSY)
+    assert record(work, "train.py").returncode == 0
+    with reports.open(work / "run.trace.json.gz") as report:
+        table = host_lines(report)
+        most = report.metadata()["samples"]["threads"]
+    found = {(where, calls): share for where, calls, _, share in table.itertuples(index=False, name=None)}
+    assert found["rest, train.py:10", "sleep"] > 0.2
+    busy = sum(
+        share for (where, _), share in found.items() if where in ("work, train.py:5", "work, train.py:6")
+    )
+    assert busy > 0.3 and sum(found.values()) == pytest.approx(1, abs=0.01)
+    assert all(len(one["at"]) < 1_000 for one in most)
+
+
+def test_of_many_looks_every_second_one_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traced.Stacks, "MOST", 20)
+    usual_s = sys.getswitchinterval()
+    looking = traced.Stacks()
+    looking.start()
+    time.sleep(0.5)
+    made = json.loads(looking.end())
+    mine = next(one for one in made["threads"] if one["tid"] == os.getpid())
+    assert 2 <= len(mine["at"]) <= 20 and sum(mine["at"][1:]) > 100_000 and min(mine["at"]) >= 0
+    assert sys.getswitchinterval() == usual_s
+
+
+def test_a_report_that_cannot_be_made_leaves_the_recording(work: Path) -> None:
+    (work / "torch" / "profiler.py").write_text(TORCH.replace("json.dump(made, f)", "f.write('no trace')"))
+    done = record(work, "train.py")
+    assert done.returncode == 2 and (work / "run.trace.json.gz").is_file() and not (work / "run.md").exists()
+    assert "run.trace.json.gz" in done.stderr.splitlines() and "not JSON" in done.stderr
 
 
 def test_a_module_is_run_as_one(work: Path) -> None:

@@ -44,7 +44,7 @@ def host_sentences(report: KinetoReport) -> Iterator[str]:
         mine = table[table["rank"] == rank].drop(columns="rank") if several else table
         much = mine[mine["share"] >= SHARE]
         model = much["calls"].str.fullmatch(MODEL).to_numpy(bool)
-        top = pd.concat([much[~model], much[model]]).head(LINES)
+        top = _by_function(pd.concat([much[~model], much[model]])).head(LINES)
         parts = [
             f"{share:.0%} in {calls}, {'of' if calls == OWN else 'called by'} {where}"
             for where, calls, _, share in top.itertuples(index=False, name=None)
@@ -63,6 +63,19 @@ def host_sentences(report: KinetoReport) -> Iterator[str]:
             yield f"The operators with the most time of their own: {told}; of {whole} in all."
     if several and len(report.ranks) > RANKS:
         yield f"So much for {RANKS} of {len(report.ranks)} ranks; labcode stats -r host_lines has all."
+
+
+def _by_function(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of `host_lines`; those of one function that call the same thing are one, with its lines."""
+    parts = rows["where"].str.extract(r"(?P<function>.*:)(?P<line>\d+)")
+    key = parts["function"].fillna(rows["where"])
+    lines = parts["line"].fillna("").groupby([key, rows["calls"]], sort=False).agg(list)
+    summed = rows.groupby([key, rows["calls"]], sort=False)[["self_ns", "share"]].sum()
+    told = [", ".join(sorted(of, key=int)) if of[0] else "" for of in lines.tolist()]
+    found = summed.reset_index(names=["where", "calls"])
+    return found.assign(where=found["where"] + pd.Series(told, dtype="str"))[
+        ["where", "calls", "self_ns", "share"]
+    ]
 
 
 def _threads(report: KinetoReport) -> Iterator[str]:

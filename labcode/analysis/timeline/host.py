@@ -38,8 +38,9 @@ def host_lines(report: KinetoReport) -> pd.DataFrame:
     """Where the time of the threads that ran the program's Python went, the most first; of each rank.
 
     rank (of traces of several), where (function and place, ``load, train.py:4``; a comprehension counts for
-    the function around it; the line is that of the only call where the source lies beside the trace, else
-    the function's first one, which is all that a trace tells), calls (what the line of the program
+    the function around it; the line is the one that was seen, where `labcode record` looked at stacks, else
+    that of the only call, where the source lies beside the trace, else the function's first one, which is all
+    that a trace of PyTorch's tells), calls (what the line of the program
     calls: an operator, a function of a library, something built in that waits or runs operators; or `OWN`,
     with what else is built in), self_ns (without what the program's own functions inside take), share of the
     rank's `extent_ns`. Where an optimizer makes updates, only what lies between the first and the last one
@@ -112,14 +113,17 @@ def short_operators(report: KinetoReport) -> Iterator[tuple[str, int, float, flo
     called &= around == user
     if not called.any():
         return
-    codes, functions = codes_of(tree.events["name"].iloc[user[called]])
+    places, distinct = codes_of(tree.events["name"].iloc[user[called]])
+    bare = pd.Series([re.sub(r"\(\d+\): ", ": ", str(name)) for name in distinct], dtype="str")
+    codes = codes_of(bare)[0][places]  # a function, whatever its line
     counts = np.bincount(codes)
     most = int(counts.argmax())
     start, end = spans(tree.events)
     spent = (end - start)[called][codes == most]
     inside = (end - start)[np.unique(user[called][codes == most])].sum()
     whole = max(sum(extent_ns(report, rank) for rank in report.ranks), 1)
-    yield str(functions[most]), int(counts[most]), float(spent.mean()), min(float(inside) / whole, 1.0)
+    usual = int(np.bincount(places[codes == most]).argmax())
+    yield str(distinct[usual]), int(counts[most]), float(spent.mean()), min(float(inside) / whole, 1.0)
 
 
 def _built_in(names: pd.Series) -> Bools:

@@ -1,5 +1,7 @@
 """What was read of a rank in; its tables, as `labcode.reports.kineto.report` documents them, out."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -8,7 +10,7 @@ from labcode.reports.frames import frame
 from labcode.reports.kineto.names import copy_kinds, memset_kind, short_name
 from labcode.reports.kineto.open import RankTrace
 from labcode.reports.kineto.ranks import Ranks, column, filled, mapped, triples
-from labcode.reports.kineto.schema import FIELDS
+from labcode.reports.kineto.schema import FIELDS, MISSING
 
 
 def kernels(run: Ranks, one: RankTrace) -> pd.DataFrame:
@@ -145,13 +147,44 @@ def marks(run: Ranks, one: RankTrace) -> pd.DataFrame:
 
 
 def python_functions(run: Ranks, one: RankTrace) -> pd.DataFrame:
-    """Calls of Python functions."""
+    """Calls of Python functions, as recorded or as `labcode.reports.kineto.sampled` makes them."""
     raw = run.raw(one, "python")
+    if not len(raw["start"]) and "samples" in one.metadata:
+        return _sampled(run, one)
     return frame(
         **run.times(one, raw),
         **run.thread(one, raw),
         name=objects(raw["name"], one.columns.texts),
         **{key: column(raw[key]) for key in FIELDS["python"]},
+    )
+
+
+def _sampled(run: Ranks, one: RankTrace) -> pd.DataFrame:
+    """Functions that were seen at some times, of all threads."""
+    from labcode.reports.kineto import sampled
+
+    seen = sampled.samples(one.metadata) or sampled.Samples([], [], [])
+    parts = [run.raw(one, kind) for kind in ("op", "annotation")]
+    start, length, tids = (np.concatenate([p[key] for p in parts]) for key in ("start", "duration", "tid"))
+    names: list[str] = []
+    found: list[tuple[Any, ...]] = []
+    for thread in seen.threads:
+        mine = tids == thread.tid
+        made = sampled.functions(seen, thread, one.base_ns, start[mine], (start + length)[mine])
+        parent = np.where(made.parent >= 0, made.parent + len(names) + 1, MISSING)
+        found.append((made.start, made.duration, np.full(len(parent), thread.tid), parent))
+        names += made.names
+    begun, lasted, tids, parent = (
+        np.concatenate([np.empty(0, np.int64), *(one[place] for one in found)]) for place in range(4)
+    )
+    return frame(
+        **run.times(one, {"start": begun, "duration": lasted}),
+        pid=np.full(len(names), run.pid(one)),
+        tid=tids,
+        name=np.array(names, object),
+        python_id=np.arange(1, len(names) + 1),
+        python_parent=column(parent),
+        python_module=column(np.full(len(names), MISSING)),
     )
 
 
