@@ -165,7 +165,7 @@ def _line(code: CodeType, place: int) -> int:
 
 def _called(code: CodeType, place: int) -> str:
     """The name of what a frame that has no other beneath it calls; '' where it calls nothing."""
-    if place < 0 or not opcode.opname[code.co_code[place]].startswith("CALL"):
+    if place < 0 or not opcode.opname[code.co_code[place]].startswith(("CALL", "PRECALL")):
         return ""
     first, last, begin, end = next(itertools.islice(code.co_positions(), place // 2, None))
     if first is None or first != last:
