@@ -34,7 +34,6 @@ from labcode.analysis.rules.registry import (
 )
 from labcode.analysis.rules.tables import Tables
 from labcode.analysis.rules.writing import NOT_ADDITIVE
-from labcode.analysis.stats.writer import write
 from labcode.errors import InputError, LabError, nearest
 from labcode.reports import FOLDERS, FORMATS, Kind, imported
 from labcode.reports.report import LaunchesReport, TimelineReport
@@ -245,6 +244,8 @@ def verdict_table(report: LaunchesReport) -> pd.DataFrame:
 
 
 def _write_rules(rules: Sequence[Rule[Any]], output: TextIO) -> None:
+    from labcode.analysis.stats.writer import write
+
     rows = [(one_line(one.id), one_line(one.title), one_line(one.book)) for one in rules]
     write(pd.DataFrame(rows, columns=["rule", "title", "in the book"]).astype("str"), "table", output)
 
