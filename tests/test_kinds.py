@@ -18,7 +18,7 @@ CLASSES = {
 }
 ASKING = {*CLASSES, *(f'"{kind}"' for kind in get_args(Kind))}  # without these words nobody asks
 ASKED = 12  # a record: whoever asks less often lowers it; what a format can is declared in `labcode.reports`
-LOADED = 96  # modules of the lab, without the command line: a record, too
+LOADED = 80  # modules of the lab, without the command line: a record, too
 
 
 def questions(tree: ast.AST) -> Iterator[ast.AST]:

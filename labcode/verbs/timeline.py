@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from labcode.analysis.timeline.windows import choose_window
+from labcode.analysis.ledger.steady import choose_window
 from labcode.errors import LabError
 from labcode.figures.charts.memory import write_memory_timeline
 from labcode.figures.charts.power import write_power

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 import pandas as pd
 
 from labcode.analysis.ledger.ledger import MOST_GPUS, devices_of
-from labcode.analysis.ledger.owners import OWNERS
+from labcode.analysis.ledger.view import OWNERS
 from labcode.analysis.rules.facts import ID as GOOD
 from labcode.analysis.rules.finding import CannotJudgeError, Verdict
 from labcode.analysis.rules.tables import Tables

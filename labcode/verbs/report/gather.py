@@ -16,8 +16,7 @@ import pandas as pd
 
 from labcode import reports
 from labcode.analysis.ledger.ledger import MOST_GPUS
-from labcode.analysis.ledger.owners import OWNERS
-from labcode.analysis.ledger.view import kept
+from labcode.analysis.ledger.view import OWNERS, kept
 from labcode.analysis.rules.facts import ranking
 from labcode.analysis.rules.finding import CannotJudgeError
 from labcode.analysis.rules.tables import Tables
