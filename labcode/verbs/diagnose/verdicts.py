@@ -23,7 +23,6 @@ from labcode.analysis.rules.registry import (
     ANY,
     COUNTERS,
     GROUPS,
-    JUDGING,
     TOGETHER,
     BrokenPlugin,
     all_rules,
@@ -109,7 +108,7 @@ def rules_on(
     """
     rules: list[Rule[Any]] = []
     broken: list[BrokenPlugin] = []
-    for group in JUDGING[kind]:
+    for group in FORMATS[kind].rules:
         if group == ANY:
             common, broken = gather(rule_files)
             rules += [one for one in common if judges(one, kind)]
@@ -154,7 +153,7 @@ def run(
     kind = reports.expect(file, "diagnose")
     if kernel is not None or launch is not None:
         reports.expect(file, "diagnose --kernel" if launch is None else "diagnose --launch", "ncu")
-    if rule_files and ANY not in JUDGING[kind]:
+    if rule_files and ANY not in FORMATS[kind].rules:
         raise LabError(f"diagnose: rules of your own judge nsys captures; leave out --rules for {file}")
     if scheduler is not None:
         reports.expect(file, "diagnose --scheduler", "ranks")

@@ -172,7 +172,7 @@ class Part:
 
 def part_of(kind: Kind) -> Part:
     """What a format declares to be told in a report."""
-    found: Part = imported(str(FORMATS[kind].page))
+    found: Part = imported(str(FORMATS[kind].report))
     return found
 
 

@@ -22,7 +22,7 @@ from labcode.figures.pages.interactive import interactive_page
 from labcode.figures.style import render
 from labcode.figures.timeline.picture import timeline
 from labcode.outputs import repository_root, whole
-from labcode.reports import TIMELINES, files_of, imported
+from labcode.reports import files_of, imported, is_timeline
 from labcode.show import one_line
 from labcode.verbs.report.document import TOP, Document, Found, Shown, part_of, readable
 from labcode.verbs.report.gather import gather
@@ -281,7 +281,7 @@ def _timeline(document: Document) -> tuple[str, str]:
 
 
 def _timeline_of(document: Document) -> Any:
-    return next((document.opened[kind][0] for kind in TIMELINES if document.opened.get(kind)), None)
+    return next((some[0] for kind, some in document.opened.items() if some and is_timeline(kind)), None)
 
 
 def _pictures(document: Document, *, still: bool) -> dict[str, Iterator[dict[str, str]]]:
