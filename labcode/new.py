@@ -260,6 +260,38 @@ def _experiment(root: Path, part: str, name: str) -> tuple[Written, tuple[str, .
     )
 
 
+def _cuda(root: Path, part: str, name: str) -> tuple[Written, tuple[str, ...]]:
+    """An experiment whose program is written in CUDA: its folder, and that of the program."""
+    files, _ = _experiment(root, part, name)
+    folder, cuda, test = f"{_EXPERIMENTS}/{part}/{name}", f"cuda/{name}", f"tests/cuda/test_{name}.py"
+    if (root / cuda).exists():
+        raise LabError(f"new cuda: {cuda} is there already; choose another name")
+    _free(root, test)
+    words = {"part": part, "name": name, "title": _title(name)}
+    lists = {
+        "cuda/CMakeLists.txt": f"add_subdirectory({name})",
+        "cuda/README.md": f"| [{name}]({name}/{name}.cu) | say in a sentence what it shows |",
+    }
+    for path, line in lists.items():  # after the last line that begins so
+        lines = (root / path).read_text(encoding="utf-8").splitlines()
+        last = max(at for at, one in enumerate(lines) if one.startswith(line[:3]))
+        lists[path] = "\n".join((*lines[: last + 1], line, *lines[last + 1 :], ""))
+    return {
+        f"{folder}/__init__.py": files[f"{folder}/__init__.py"],
+        f"{folder}/experiment.toml": files[f"{folder}/experiment.toml"].replace('"torch"', '"nvcc"'),
+        f"{folder}/cuda.py": _text("cuda_wrapper", **words),
+        f"{cuda}/{name}.cu": _text("cuda_program", **words),
+        f"{cuda}/Makefile": _text("cuda_make", **words),
+        f"{cuda}/CMakeLists.txt": _text("cuda_cmake", **words),
+        **lists,
+        test: _text("cuda_test", **words),
+    }, (
+        f"write {cuda}/{name}.cu: baseline and improved, each checked; `make -C {cuda}` builds it",
+        f"say in {folder}/cuda.py which variants and flags it has, in cuda/README.md what it shows",
+        f"on a GPU machine: `labcode capture {name} --set h200`, then `labcode captures verify`",
+    )
+
+
 def _format(root: Path, _: str, name: str) -> tuple[Written, tuple[str, ...]]:
     """A reader, its declaration, and the kind's lines in the one table that all formats stand in."""
     folder, test, suffix = f"{_READERS}/{name}", f"tests/reports/test_{name}.py", f".{name.replace('_', '-')}"
@@ -327,6 +359,7 @@ def _with_experiments(root: Path) -> list[str]:
 
 Recipe = Callable[[Path, str, str], tuple[Written, tuple[str, ...]]]
 KINDS: Mapping[str, tuple[Recipe, Callable[[Path], list[str]]]] = {
+    "cuda": (_cuda, _with_experiments),
     "experiment": (_experiment, _with_experiments),
     "exercise": (_exercise, _with_exercises),
     "format": (_format, lambda _: ["reports"]),

@@ -19,11 +19,15 @@ from labcode.analysis.rules import registry
 from labcode.errors import LabError
 from labcode.grading import catalogue, generate
 from labcode.new import KINDS, new
+from labcode.tools import find_nvcc
 from tests.support import prose
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = (  # of a checkout, what recipes read
     "pyproject.toml",
+    "cuda/CMakeLists.txt",
+    "cuda/README.md",
+    "cuda/common",
     "book/index.md",
     "book/nsys/timeline-basics.md",
     "labcode/analysis/rules",
@@ -39,6 +43,7 @@ MADE = {  # with how many files each takes besides its test, and how many lines 
     "page nsys/made-up-page": 2,
     "exercise nsys/made-up-sums": 5,  # the fifth is its chapter's page, which shows its card
     "experiment nsys/made_up_sums": 3,
+    "cuda nsys/made_up_kernel": 8,  # its folder, that of its program, and the two lists of programs
     "format reports/made_up": 3,  # a package, and the kind's lines in the table above it
     **{f"report {of}/made_up_counts": 2 for of in ("nsys", "kineto", "memory", "power")},
     **{f"report {of}/made_up_counts": 1 for of in ("ncu", "ranks")},
@@ -111,6 +116,11 @@ def test_a_recipe_takes_few_files_and_lines(made: dict[str, tuple[Path, list[str
         if old or path.startswith("tests/"):
             changed += len(text.splitlines()) - len(old.splitlines())
     assert changed <= 40
+    assert not recipe.startswith("cuda") or {str(Path(path).parent) for path in own} == {
+        "labcode/experiments/nsys/made_up_kernel",
+        "cuda/made_up_kernel",
+        "cuda",
+    }
     assert not recipe.startswith("format") or {str(Path(path).parent) for path in own} == {
         "labcode/reports/made_up",
         "labcode/reports",
@@ -189,6 +199,43 @@ def test_an_exercise_has_a_starter_and_is_solved(made: dict[str, tuple[Path, lis
     given = [case.arguments[0] for case in cases]
     assert [right["answer"](one) for one in given] == [sum(one) for one in given]
     assert any(right["answer"](one) != mistaken["answer"](one) for one in given)
+
+
+def test_an_experiment_in_cuda_is_found_with_its_program(
+    made: dict[str, tuple[Path, list[str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from labcode.capture import experiment, sources
+
+    root, _ = made["cuda nsys/made_up_kernel"]
+    found = experiment.read("nsys/made_up_kernel", root)["made_up_kernel"]
+    words = ("python", "-m", "labcode.workloads.cuda", "made_up_kernel", "--variant")
+    assert [found.argv(run) for run in found.runs] == [(*words, "baseline"), (*words, "improved")]
+    assert {path for path in sources.sources_of(found, root) if path.startswith("cuda/")} == {
+        "cuda/made_up_kernel/made_up_kernel.cu",
+        *(f"cuda/common/{name}" for name in ("args.hpp", "check.cuh", "device.cuh", "json.hpp", "nvtx.hpp")),
+    }
+    described = "labcode.experiments.nsys.made_up_kernel.cuda"
+    monkeypatch.setitem(sys.modules, described, loaded(root, described))
+    test = loaded(root, "tests.cuda.test_made_up_kernel")
+    test.test_its_flags_and_variants_are_those_described()
+
+
+@pytest.mark.slow
+def test_a_program_in_cuda_builds_and_lists_its_variants(
+    made: dict[str, tuple[Path, list[str]]], tmp_path: Path
+) -> None:
+    root, _ = made["cuda nsys/made_up_kernel"]
+    try:
+        compiler = find_nvcc()
+    except LabError as error:
+        pytest.skip(str(error))
+    folder = root / "cuda/made_up_kernel"
+    make = ["make", "-C", folder, f"BUILD={tmp_path}", f"NVCC={compiler}"]
+    built = subprocess.run(make, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    words = [tmp_path / "made_up_kernel", "--list"]
+    listed = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (listed.returncode, listed.stdout.split()) == (0, ["baseline", "improved"])
 
 
 VERBS = """
