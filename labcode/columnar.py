@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from labcode.database import open_read_only
+from labcode.inputs import open_read_only
 
 if TYPE_CHECKING:
     import numpy as np

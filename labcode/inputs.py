@@ -1,14 +1,20 @@
 """Files to read: a path in, the same path out where a plain file of a sensible size lies there.
 
-And what is held of one that was opened: `Closing` lets go of it.
+And what is held of one that was opened: `Closing` lets go of it. SQLite files are read so that nothing in
+them runs and nothing is left beside them.
 """
 
 import os
 import stat
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
+from urllib.parse import quote
 
 from labcode.errors import InputError, describe_os_error
+
+if TYPE_CHECKING:
+    import sqlite3
+
 
 _KINDS = {
     stat.S_IFDIR: "a folder, not a file; name a file",
@@ -73,3 +79,21 @@ def refuse_pointer(path: Path, size: int) -> None:
         return  # whoever reads it will say why it cannot be read
     if head == _POINTER:
         raise InputError(f"{path}: a pointer of Git LFS, not the file itself; fetch it with `git lfs pull`")
+
+
+def address(path: Path) -> str:
+    """The URI under which SQLite reads a file and leaves nothing beside it, neither a journal nor a lock."""
+    # Not by Path.as_uri: from CPython 3.14 on that loads urllib.request, with all that it needs.
+    return f"file://{quote(os.fsencode(path.resolve()))}?mode=ro&immutable=1"
+
+
+def open_read_only(path: Path) -> "sqlite3.Connection":
+    """A connection that neither writes nor runs what is stored in the file (views, triggers, defaults).
+
+    `sqlite3.Error` for a file that is not there, once it is read.
+    """
+    import sqlite3  # which only few of those who read files need
+
+    connection = sqlite3.connect(address(path), uri=True)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    return connection

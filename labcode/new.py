@@ -17,6 +17,8 @@ from labcode.store import repository_root
 _RULES = "labcode/analysis/rules"
 _STATS = "labcode/analysis/stats"
 _EXPERIMENTS = "labcode/experiments"
+_READERS = "labcode/reports"
+_KINDS = f"{_READERS}/common.py"
 Written = Mapping[str, str]  # a file's path below the root, its text
 
 # of a module of rules: what it judges, its group, and which of tests/support makes such files
@@ -103,7 +105,7 @@ _SHELVES = {
 
 
 def new(kind: str, place_and_name: str, root: Path | None = None) -> list[str]:
-    """Write the skeleton of a page, an exercise, a report, a rule or an experiment; the lines to print.
+    """Write the skeleton of something new, one of `KINDS`; the lines to print.
 
     ``place_and_name`` is ``PLACE/NAME``: the part of the book, the format, the module of rules, the
     part of the experiments. Raises `LabError` for a kind or place there is not, for a name taken or bad.
@@ -258,6 +260,62 @@ def _experiment(root: Path, part: str, name: str) -> tuple[Written, tuple[str, .
     )
 
 
+def _cuda(root: Path, part: str, name: str) -> tuple[Written, tuple[str, ...]]:
+    """An experiment whose program is written in CUDA: its folder, and that of the program."""
+    files, _ = _experiment(root, part, name)
+    folder, cuda, test = f"{_EXPERIMENTS}/{part}/{name}", f"cuda/{name}", f"tests/cuda/test_{name}.py"
+    if (root / cuda).exists():
+        raise LabError(f"new cuda: {cuda} is there already; choose another name")
+    _free(root, test)
+    words = {"part": part, "name": name, "title": _title(name)}
+    lists = {
+        "cuda/CMakeLists.txt": f"add_subdirectory({name})",
+        "cuda/README.md": f"| [{name}]({name}/{name}.cu) | say in a sentence what it shows |",
+    }
+    for path, line in lists.items():  # after the last line that begins so
+        lines = (root / path).read_text(encoding="utf-8").splitlines()
+        last = max(at for at, one in enumerate(lines) if one.startswith(line[:3]))
+        lists[path] = "\n".join((*lines[: last + 1], line, *lines[last + 1 :], ""))
+    return {
+        f"{folder}/__init__.py": files[f"{folder}/__init__.py"],
+        f"{folder}/experiment.toml": files[f"{folder}/experiment.toml"].replace('"torch"', '"nvcc"'),
+        f"{folder}/cuda.py": _text("cuda_wrapper", **words),
+        f"{cuda}/{name}.cu": _text("cuda_program", **words),
+        f"{cuda}/Makefile": _text("cuda_make", **words),
+        f"{cuda}/CMakeLists.txt": _text("cuda_cmake", **words),
+        **lists,
+        test: _text("cuda_test", **words),
+    }, (
+        f"write {cuda}/{name}.cu: baseline and improved, each checked; `make -C {cuda}` builds it",
+        f"say in {folder}/cuda.py which variants and flags it has, in cuda/README.md what it shows",
+        f"on a GPU machine: `labcode capture {name} --set h200`, then `labcode captures verify`",
+    )
+
+
+def _format(root: Path, _: str, name: str) -> tuple[Written, tuple[str, ...]]:
+    """A reader, its declaration, and the kind's lines in the one table that all formats stand in."""
+    folder, test, suffix = f"{_READERS}/{name}", f"tests/reports/test_{name}.py", f".{name.replace('_', '-')}"
+    text = (root / _KINDS).read_text(encoding="utf-8")
+    if (root / folder).exists() or f'"{name}"' in text or f'"{suffix}"' in text:
+        raise LabError(f"new format: {name} is there already ({_KINDS}); choose another name")
+    _free(root, test)
+    lines = (("Kind = ", "]", f'"{name}",'), ("SUFFIXES: ", "}", f'"{name}": ("{suffix}",),'))
+    for begins, end, line in lines:
+        at = text.index(f"\n{end}\n", text.index(f"\n{begins}")) + 1
+        text = f"{text[:at]}    {line}\n{text[at:]}"
+    words = {"name": name, "title": _title(name), "lower": _title(name).lower(), "suffix": suffix}
+    return {
+        f"{folder}/__init__.py": _text("format", **words),
+        f"{folder}/report.py": _text("format_reader", **words),
+        _KINDS: text,
+        test: _text("format_test", **words),
+    }, (
+        f"write {folder}/report.py, and in {_KINDS} how names of such files end",
+        f"declare in {folder}/__init__.py what each command does with them; mypy says what is missing",
+        "a reader that gives the tables of a trace (`KinetoReport`) declares what perfetto does",
+    )
+
+
 def _free(root: Path, *paths: str) -> None:
     for path in paths:
         if (root / path).exists():
@@ -301,8 +359,10 @@ def _with_experiments(root: Path) -> list[str]:
 
 Recipe = Callable[[Path, str, str], tuple[Written, tuple[str, ...]]]
 KINDS: Mapping[str, tuple[Recipe, Callable[[Path], list[str]]]] = {
+    "cuda": (_cuda, _with_experiments),
     "experiment": (_experiment, _with_experiments),
     "exercise": (_exercise, _with_exercises),
+    "format": (_format, lambda _: ["reports"]),
     "page": (_page, _parts),
     "report": (_report, lambda _: list(_SHELVES)),
     "rule": (_rule, _modules_of_rules),

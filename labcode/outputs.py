@@ -253,3 +253,36 @@ def _make(folder: Path) -> list[Path]:
     except (FileExistsError, NotADirectoryError):
         raise LabError(f"{folder}: a file, not a folder; name a folder to write into") from None
     return missing
+
+
+def repository_root() -> Path:
+    """The folder that holds ``captures/`` and ``book/``: ``$LABCODE_HOME``, or this package's checkout."""
+    home = os.environ.get("LABCODE_HOME")
+    return Path(home) if home else Path(__file__).resolve().parent.parent
+
+
+def cache_folder() -> Path:
+    """The folder for unpacked captures: ``$LABCODE_CACHE``, or ``profiling-lab`` in the user's cache folder.
+
+    Where the user may not write there, it is a private folder among the temporary ones.
+    """
+    own = os.environ.get("LABCODE_CACHE")
+    if own:
+        return Path(own)
+    base = os.environ.get("XDG_CACHE_HOME")
+    folder = (Path(base) if base else Path.home() / ".cache") / "profiling-lab"
+    if may_be_made(folder):
+        return folder
+    folder = _temporary() / f"profiling-lab-{os.getuid()}"
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    if folder.is_symlink() or folder.lstat().st_uid != os.getuid() or folder.lstat().st_mode & 0o077:
+        raise LabError(
+            f"{folder}: not a folder of your own; remove it, or set LABCODE_CACHE to another folder"
+        )
+    return folder
+
+
+def may_be_made(folder: Path) -> bool:
+    """Whether the user may write to a folder, or create it where it does not exist."""
+    return os.access(next(place for place in (folder, *folder.parents) if place.exists()), os.W_OK)

@@ -12,7 +12,6 @@ import lzma
 import math
 import os
 import tarfile
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -24,7 +23,10 @@ from typing import Any, NotRequired, TypedDict, cast
 from labcode import columnar
 from labcode.errors import InputError, LabError
 from labcode.inputs import plain_file, refuse_pointer
+from labcode.outputs import cache_folder as cache_folder
+from labcode.outputs import may_be_made as may_be_made
 from labcode.outputs import private_folder
+from labcode.outputs import repository_root as repository_root
 
 MANIFEST_SCHEMA = 2
 SHIPPED_SET = "h200"
@@ -308,12 +310,6 @@ class CaptureSet:
         return self.machines[self.experiment(experiment).machine]
 
 
-def repository_root() -> Path:
-    """The folder that holds ``captures/`` and ``book/``: ``$LABCODE_HOME``, or this package's checkout."""
-    home = os.environ.get("LABCODE_HOME")
-    return Path(home) if home else Path(__file__).resolve().parent.parent
-
-
 def sets_root() -> Path:
     """The folder of the capture sets: ``$LABCODE_SETS``, or ``captures/`` of the checkout."""
     root = os.environ.get("LABCODE_SETS")
@@ -323,33 +319,6 @@ def sets_root() -> Path:
 def current_set() -> str:
     """The name of the set the book is built around: ``$LABCODE_CAPTURES``, or the one that ships with it."""
     return os.environ.get("LABCODE_CAPTURES") or SHIPPED_SET
-
-
-def cache_folder() -> Path:
-    """The folder for unpacked captures: ``$LABCODE_CACHE``, or ``profiling-lab`` in the user's cache folder.
-
-    Where the user may not write there, it is a private folder among the temporary ones.
-    """
-    own = os.environ.get("LABCODE_CACHE")
-    if own:
-        return Path(own)
-    base = os.environ.get("XDG_CACHE_HOME")
-    folder = (Path(base) if base else Path.home() / ".cache") / "profiling-lab"
-    if may_be_made(folder):
-        return folder
-    folder = Path(tempfile.gettempdir()) / f"profiling-lab-{os.getuid()}"
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    if folder.is_symlink() or folder.lstat().st_uid != os.getuid() or folder.lstat().st_mode & 0o077:
-        raise LabError(
-            f"{folder}: not a folder of your own; remove it, or set LABCODE_CACHE to another folder"
-        )
-    return folder
-
-
-def may_be_made(folder: Path) -> bool:
-    """Whether the user may write to a folder, or create it where it does not exist."""
-    return os.access(next(place for place in (folder, *folder.parents) if place.exists()), os.W_OK)
 
 
 def list_sets() -> list[str]:

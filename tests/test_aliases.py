@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from labcode.aliases import MOVED
+from labcode import MOVED
 
 ROOT = Path(__file__).resolve().parent.parent
 

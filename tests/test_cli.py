@@ -73,7 +73,7 @@ def test_starting_imports_nothing_heavy() -> None:
 
 def test_reports_of_nsys_need_no_tables_of_pandas() -> None:
     """They are timed beside nsys' own, and half a second is what importing pandas takes."""
-    modules = ("launches", "nvtx", "ranges_on_gpu", "reports", "sums", "traces")
+    modules = ("launches", "nvtx", "ranges_on_gpu", "reports", "tables", "traces")
     code = "".join(f"import labcode.analysis.stats.nsys.{name}\n" for name in modules)
     code += "import sys; print([m for m in ('pandas', 'matplotlib') if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, check=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from labcode.database import address, open_read_only
+from labcode.inputs import address, open_read_only
 
 PACKAGE = Path(__file__).resolve().parents[1] / "labcode"
 LOADERS = {"as_uri", "from_uri", "pathname2url", "url2pathname"}  # of urllib.request, on 3.14 or before
@@ -53,4 +53,4 @@ def test_addresses_of_files_are_made_in_one_place() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and node.attr in LOADERS
     }
-    assert not found, "labcode.database.address does it without loading urllib.request at a start"
+    assert not found, "labcode.inputs.address does it without loading urllib.request at a start"

@@ -1,6 +1,8 @@
 """The recipes of CONTRIBUTING, performed: what comes out is registered and green, in few files and lines."""
 
 import importlib
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -12,15 +14,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from labcode import reports
 from labcode.analysis.rules import registry
 from labcode.errors import LabError
 from labcode.grading import catalogue, generate
 from labcode.new import KINDS, new
+from labcode.tools import find_nvcc
 from tests.support import prose
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = (  # of a checkout, what recipes read
     "pyproject.toml",
+    "cuda/CMakeLists.txt",
+    "cuda/README.md",
+    "cuda/common",
     "book/index.md",
     "book/nsys/timeline-basics.md",
     "labcode/analysis/rules",
@@ -30,11 +37,14 @@ PARTS = (  # of a checkout, what recipes read
     "labcode/experiments/compute/sum/experiment.toml",
     "labcode/experiments/lab/doctor/experiment.toml",
     "labcode/experiments/nsys/timeline_basics/experiment.toml",
+    "labcode/reports/common.py",
 )
 MADE = {  # with how many files each takes besides its test, and how many lines of the house's own
     "page nsys/made-up-page": 2,
     "exercise nsys/made-up-sums": 5,  # the fifth is its chapter's page, which shows its card
     "experiment nsys/made_up_sums": 3,
+    "cuda nsys/made_up_kernel": 8,  # its folder, that of its program, and the two lists of programs
+    "format reports/made_up": 3,  # a package, and the kind's lines in the table above it
     **{f"report {of}/made_up_counts": 2 for of in ("nsys", "kineto", "memory", "power")},
     **{f"report {of}/made_up_counts": 1 for of in ("ncu", "ranks")},
     **{f"rule {module}/made-up-rule": 1 for module in ("copies", "kineto", "ncu", "power", "many_ranks")},
@@ -106,6 +116,15 @@ def test_a_recipe_takes_few_files_and_lines(made: dict[str, tuple[Path, list[str
         if old or path.startswith("tests/"):
             changed += len(text.splitlines()) - len(old.splitlines())
     assert changed <= 40
+    assert not recipe.startswith("cuda") or {str(Path(path).parent) for path in own} == {
+        "labcode/experiments/nsys/made_up_kernel",
+        "cuda/made_up_kernel",
+        "cuda",
+    }
+    assert not recipe.startswith("format") or {str(Path(path).parent) for path in own} == {
+        "labcode/reports/made_up",
+        "labcode/reports",
+    }
 
 
 def test_what_is_written_is_tidy(made: dict[str, tuple[Path, list[str]]]) -> None:
@@ -180,6 +199,97 @@ def test_an_exercise_has_a_starter_and_is_solved(made: dict[str, tuple[Path, lis
     given = [case.arguments[0] for case in cases]
     assert [right["answer"](one) for one in given] == [sum(one) for one in given]
     assert any(right["answer"](one) != mistaken["answer"](one) for one in given)
+
+
+def test_an_experiment_in_cuda_is_found_with_its_program(
+    made: dict[str, tuple[Path, list[str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from labcode.capture import experiment, sources
+
+    root, _ = made["cuda nsys/made_up_kernel"]
+    found = experiment.read("nsys/made_up_kernel", root)["made_up_kernel"]
+    words = ("python", "-m", "labcode.workloads.cuda", "made_up_kernel", "--variant")
+    assert [found.argv(run) for run in found.runs] == [(*words, "baseline"), (*words, "improved")]
+    assert {path for path in sources.sources_of(found, root) if path.startswith("cuda/")} == {
+        "cuda/made_up_kernel/made_up_kernel.cu",
+        *(f"cuda/common/{name}" for name in ("args.hpp", "check.cuh", "device.cuh", "json.hpp", "nvtx.hpp")),
+    }
+    described = "labcode.experiments.nsys.made_up_kernel.cuda"
+    monkeypatch.setitem(sys.modules, described, loaded(root, described))
+    test = loaded(root, "tests.cuda.test_made_up_kernel")
+    test.test_its_flags_and_variants_are_those_described()
+
+
+@pytest.mark.slow
+def test_a_program_in_cuda_builds_and_lists_its_variants(
+    made: dict[str, tuple[Path, list[str]]], tmp_path: Path
+) -> None:
+    root, _ = made["cuda nsys/made_up_kernel"]
+    try:
+        compiler = find_nvcc()
+    except LabError as error:
+        pytest.skip(str(error))
+    folder = root / "cuda/made_up_kernel"
+    make = ["make", "-C", folder, f"BUILD={tmp_path}", f"NVCC={compiler}"]
+    built = subprocess.run(make, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    words = [tmp_path / "made_up_kernel", "--list"]
+    listed = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (listed.returncode, listed.stdout.split()) == (0, ["baseline", "improved"])
+
+
+VERBS = """
+import contextlib, io, json, sys
+from pathlib import Path
+
+import pytest
+from labcode.cli.main import program
+from labcode.errors import LabError
+from typer.testing import CliRunner
+
+more = {"compare": ["a.made-up"], "export": ["-o", "out"], "report": ["-o", "a.html"]}
+more |= dict.fromkeys(("timeline", "flame", "roofline"), ["-o", "a.svg"])
+said = {}
+for verb in sys.argv[1].split(","):
+    words = [verb, "a.made-up", *more.get(verb, [])]
+    try:
+        CliRunner().invoke(program(verb), words, catch_exceptions=False, standalone_mode=False)
+    except LabError as error:
+        said[verb] = str(error)
+with contextlib.redirect_stdout(io.StringIO()):
+    code = pytest.main(["-q", "-p", "no:cacheprovider", "tests/reports/test_made_up.py"])
+print(json.dumps([said, int(code)]))
+"""
+
+
+def test_a_format_is_opened_and_each_command_tells_of_it_in_one_line(
+    made: dict[str, tuple[Path, list[str]]], tmp_path: Path
+) -> None:
+    root, files = made["format reports/made_up"]
+    home = tmp_path / "labcode"
+    home.mkdir()
+    for one in (ROOT / "labcode").iterdir():
+        if one.name != "reports":
+            (home / one.name).symlink_to(one)
+    shutil.copytree(ROOT / "labcode/reports", home / "reports", ignore=shutil.ignore_patterns("__pycache__"))
+    for path in files:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / path, tmp_path / path)
+    (tmp_path / "a.made-up").write_text("")
+    verbs = (*reports.VERBS, "report")
+    script = [sys.executable, "-c", VERBS, ",".join(verbs)]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    run = subprocess.run(script, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    said, code = json.loads(run.stdout)
+    assert code == 0 and list(said) == list(verbs)
+    for verb, line in said.items():
+        assert line.startswith(f"a.made-up: a file of made up; `labcode {verb}` reads ."), line
+        assert line.endswith(" and not this, which is for no command") and "\n" not in line
+    # what a format does not say is named by the type checker
+    text = (root / "labcode/reports/made_up/__init__.py").read_text(encoding="utf-8")
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'flame'"):
+        exec(text.replace("    flame=None,\n", ""), {})
 
 
 def test_a_page_passes_the_checks_of_text(made: dict[str, tuple[Path, list[str]]]) -> None:

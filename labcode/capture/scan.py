@@ -17,9 +17,8 @@ from labcode import columnar
 from labcode.capture import privacy
 from labcode.capture.privacy import Names
 from labcode.capture.trim import METADATA, columns, is_kept, table_names
-from labcode.database import open_read_only
 from labcode.errors import InputError
-from labcode.inputs import plain_file
+from labcode.inputs import open_read_only, plain_file
 from labcode.outputs import private_folder
 from labcode.reports.ncu import wire
 from labcode.reports.ncu.open import check_frame

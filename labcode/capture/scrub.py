@@ -17,9 +17,8 @@ from labcode.capture import privacy, scan, trim
 from labcode.capture.privacy import FIRST_PID, Names
 from labcode.capture.scan import check_export, open_export, quoted
 from labcode.capture.trim import columns, table_names
-from labcode.database import address
 from labcode.errors import InputError
-from labcode.inputs import plain_file
+from labcode.inputs import address, plain_file
 from labcode.outputs import free, whole
 from labcode.record.nsys import export
 from labcode.store import refuse_large, repository_root, unpack_xz

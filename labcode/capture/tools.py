@@ -24,8 +24,8 @@ from labcode.capture.ncu_scrub import scrub_report
 from labcode.capture.scrub import compress, scrub_export
 from labcode.capture.steady import trim_program
 from labcode.capture.trim import trim_export
-from labcode.database import open_read_only
 from labcode.errors import LabError, ToolError
+from labcode.inputs import open_read_only
 from labcode.meter import Meter, open_gpus
 from labcode.record import ncu, nsys, power
 from labcode.record.attend import neutral

@@ -135,7 +135,7 @@ def _needed(command: str) -> Iterator[None]:
 
 
 def new(
-    kind: Annotated[str, typer.Argument(help="experiment, exercise, page, report or rule.")],
+    kind: Annotated[str, typer.Argument(help="cuda, experiment, exercise, format, page, report or rule.")],
     name: Annotated[
         str,
         typer.Argument(
@@ -145,7 +145,8 @@ def new(
 ) -> None:
     """Write the skeleton of something new in a checkout, registered and green, and say what to do next.
 
-    PLACE is a part of the book, of a report the format, of a rule its module, of an experiment its table.
+    PLACE is a part of the book, of a report the format, of a rule its module, of an experiment (cuda: one
+    whose program is in CUDA) its part; of a format it is reports.
     """
     from labcode.new import new as write
 

@@ -10,15 +10,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labcode import store
 from labcode.errors import LabError
+from labcode.outputs import cache_folder, may_be_made
 
 if "matplotlib" not in sys.modules:  # which cannot be imported where MPLBACKEND names no backend
     with contextlib.suppress(LabError, RuntimeError):  # RuntimeError: nobody knows where home is
         _base = os.environ.get("XDG_CONFIG_HOME")
-        if not store.may_be_made((Path(_base) if _base else Path.home() / ".config") / "matplotlib"):
+        if not may_be_made((Path(_base) if _base else Path.home() / ".config") / "matplotlib"):
             # its list of fonts would be made anew, and that said, at each start
-            os.environ.setdefault("MPLCONFIGDIR", str(store.cache_folder() / "matplotlib"))
+            os.environ.setdefault("MPLCONFIGDIR", str(cache_folder() / "matplotlib"))
     _backend = os.environ.pop("MPLBACKEND", None)
     import matplotlib
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.collections import Collection, PathCollection, PolyCollection
@@ -21,9 +21,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle, StepPatch
 from matplotlib.text import Annotation, Text
 from matplotlib.ticker import FixedFormatter, FuncFormatter
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from labcode.figures.style import shorten, tidy
+from labcode.figures.style import Floats, Source, declared_of, shorten, tidy
+from labcode.figures.style import declare as declare  # pages that draw themselves import it from here
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,28 +34,8 @@ if TYPE_CHECKING:
 
     Table = pd.DataFrame | pd.Series | Mapping[str, pd.Series]
 
-Floats = NDArray[np.float64]
-Where = Literal["x", "y"]
-UNNAMED = " "  # the label of a series that needs none: the only one
-_KEY = "labcode_sources"
 _CLOSE = 1e-6  # of the larger of two numbers that are to be one
 _NUMBER = re.compile(r"[-−]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?")
-
-
-@dataclass(frozen=True)
-class Source:
-    """What axes hold: of each series where its points are (numbers, or labels of ticks) and their values.
-
-    ``values_on`` is the axis that has the values. ``samples``: in no order. ``stacked``: each series begins
-    where the one before ends. ``axes`` None: wherever the names are found.
-    """
-
-    series: Mapping[str, tuple[Sequence[Any] | NDArray[Any], Floats]]
-    axes: Axes | None = None
-    values_on: Where = "y"
-    samples: bool = False
-    stacked: bool = False
-    key: tuple[str, ...] = ()  # entries of the key that are no series
 
 
 @dataclass(frozen=True)
@@ -77,23 +58,6 @@ class _Drawn:
     start: Floats | None = None  # of bars
 
 
-def declare(
-    axes: Axes,
-    series: Mapping[str, tuple[ArrayLike, ArrayLike]],
-    *,
-    values_on: Where = "y",
-    samples: bool = False,
-    stacked: bool = False,
-    key: Sequence[str] = (),
-) -> None:
-    """Keep with a figure what its axes were drawn from: name → (places, values), in the axes' units."""
-    kept = {
-        name: (np.asarray(at), np.asarray(values, dtype=np.float64)) for name, (at, values) in series.items()
-    }
-    source = Source(kept, axes, values_on, samples, stacked, tuple(key))
-    vars(axes.get_figure(root=True)).setdefault(_KEY, []).append(source)
-
-
 def check(figure: Figure, table: Table | None = None) -> Checked:
     """Compare what lies on a figure with what its chart declared and with the ``table`` of its page.
 
@@ -101,7 +65,7 @@ def check(figure: Figure, table: Table | None = None) -> Checked:
     name the units (``step_ms``). A ``pd.Series`` is the one series of a picture that has one.
     """
     drawn = _read(figure)
-    declared: list[Source] = vars(figure).get(_KEY, [])
+    declared = declared_of(figure)
     told = [line for source in declared for line in _compare(figure, source, drawn)]
     count = sum(len(source.series) for source in declared)
     if table is not None:

@@ -4,13 +4,15 @@ Every color of the book's figures has one meaning, a *role*: a kernel is the sam
 palettes hold one value per role and mode; text on a page keeps a contrast ratio of at least 4.5:1 and every
 solid fill at least 3:1 against the page (WCAG 2.2, success criteria 1.4.3 and 1.4.11), and roles that share a
 row or a chart stay apart for readers with protanopia, deuteranopia or tritanopia (a test simulates them).
+
+What a picture was drawn from is kept with it (`declare`), for `labcode.figures.sources` to compare.
 """
 
 import functools
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -25,11 +27,13 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator, StrMethodFormatter
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from labcode.show import one_line
 
 Mode = Literal["light", "dark", "print"]
+Floats = NDArray[np.float64]
+Where = Literal["x", "y"]
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
@@ -509,3 +513,48 @@ def logarithmic(axis: Axis, values: NDArray[np.float64] | None = None) -> None:
     low, high = axis.get_view_interval()
     decades = np.log10(high / low) if low > 0 else 1.0
     axis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0) if decades <= 3 else (1.0,), numticks=20))
+
+
+# ---- what a picture was drawn from, which stays with it ----
+
+UNNAMED = " "  # the label of a series that needs none: the only one
+_SOURCES = "labcode_sources"
+
+
+@dataclass(frozen=True)
+class Source:
+    """What axes hold: of each series where its points are (numbers, or labels of ticks) and their values.
+
+    ``values_on`` is the axis that has the values. ``samples``: in no order. ``stacked``: each series begins
+    where the one before ends. ``axes`` None: wherever the names are found.
+    """
+
+    series: Mapping[str, tuple[Sequence[Any] | NDArray[Any], Floats]]
+    axes: Axes | None = None
+    values_on: Where = "y"
+    samples: bool = False
+    stacked: bool = False
+    key: tuple[str, ...] = ()  # entries of the key that are no series
+
+
+def declare(
+    axes: Axes,
+    series: Mapping[str, tuple[ArrayLike, ArrayLike]],
+    *,
+    values_on: Where = "y",
+    samples: bool = False,
+    stacked: bool = False,
+    key: Sequence[str] = (),
+) -> None:
+    """Keep with a figure what its axes were drawn from: name → (places, values), in the axes' units."""
+    kept = {
+        name: (np.asarray(at), np.asarray(values, dtype=np.float64)) for name, (at, values) in series.items()
+    }
+    source = Source(kept, axes, values_on, samples, stacked, tuple(key))
+    vars(axes.get_figure(root=True)).setdefault(_SOURCES, []).append(source)
+
+
+def declared_of(figure: Figure) -> list[Source]:
+    """What the axes of a figure were drawn from, in order; nothing where nobody said so."""
+    found: list[Source] = vars(figure).get(_SOURCES, [])
+    return found

@@ -18,7 +18,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from labcode.database import open_read_only
+from labcode.inputs import open_read_only
 
 LIMIT_S = 6.0  # of all queries of one grading together
 MOST_ROWS = 5_000

@@ -2,19 +2,25 @@
 
     report = reports.open("capture.sqlite")
 
-A format is a package here, its line in `FORMATS`, and its tables of reports and rules in `labcode.analysis`.
-Importing this module does not import pandas; opening a file imports only the reader of its format.
+A format is a package here, which declares what each command does with its files (`FORMAT`), and its words in
+`Kind` and `SUFFIXES` (`labcode.reports.common`). Importing this module does not import pandas; opening a file
+imports only the reader of its format.
 """
 
 from __future__ import annotations
 
 import importlib
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, assert_never, get_args
+from typing import TYPE_CHECKING, Any
 
 from labcode.errors import InputError, LabError
+from labcode.reports.common import SUFFIXES
+from labcode.reports.common import VERBS as VERBS
+from labcode.reports.common import Format as Format
+from labcode.reports.common import Kind as Kind
 
 if TYPE_CHECKING:
     from labcode.reports.kineto.report import KinetoReport
@@ -24,176 +30,30 @@ if TYPE_CHECKING:
     from labcode.reports.power.log import PowerLog
     from labcode.reports.report import TimelineReport
 
-Kind = Literal["nsys", "kineto", "ncu", "memory", "power", "ranks", "perfetto"]
+
+class _Declared(Mapping[Kind, Format]):
+    """What each kind of file declares; its package is imported when it is asked for."""
+
+    def __getitem__(self, kind: Kind) -> Format:
+        return _declared(kind)
+
+    def __iter__(self) -> Iterator[Kind]:
+        return iter(SUFFIXES)
+
+    def __len__(self) -> int:
+        return len(SUFFIXES)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Format:
-    """One kind of file: ``what`` it is, its ``suffixes``, and how each command handles it.
-
-    The other fields are import paths (``module:name``): for each command the function that handles such
-    files, None where there is none; ``facts`` the summary that `labcode.reports.facts` shows first.
-    """
-
-    what: str
-    suffixes: tuple[str, ...]
-    ranges: str = ""  # what its ranges with a name are called, where it has any
-    stats: str | None
-    export: str | None
-    diagnose: str | None
-    compare: str | None
-    timeline: str | None
-    flame: str | None
-    roofline: str | None
-    scrub: str | None
-    facts: str | None
-    tables: str | None  # what rules look at, of an opened timeline
-    page: str | None  # what is told of it in a report
-    several: bool = False  # whether a run may have several such files
-
-    @property
-    def commands(self) -> str:
-        """The commands that read such files, as one text, separated by commas."""
-        return ", ".join(verb for verb in VERBS if getattr(self, verb))
-
-
-VERBS = ("stats", "export", "diagnose", "compare", "timeline", "flame", "roofline", "scrub")
-
-
+@cache
 def _declared(kind: Kind) -> Format:
-    match kind:
-        case "nsys":
-            return Format(
-                what="a capture of Nsight Systems",
-                suffixes=(".sqlite", ".sqlite.xz", ".nsys.xz", ".nsys-rep"),
-                ranges="NVTX range",
-                stats="labcode.analysis.stats.nsys.reports:SHELF",
-                export="labcode.reports.nsys.export:export_all",
-                diagnose="labcode.verbs.diagnose.files:run_on_timeline",
-                compare="labcode.verbs.compare.pairs:run",
-                timeline="labcode.verbs.timeline:draw_timeline",
-                flame="labcode.verbs.flame:CAPTURES",
-                roofline=None,
-                scrub="labcode.capture.scrub:scrub_file",
-                facts="labcode.reports.facts:CAPTURES",
-                tables="labcode.analysis.rules.tables:Tables",
-                page="labcode.verbs.report.captures:PART",
-            )
-        case "ncu":
-            return Format(
-                what="a report of Nsight Compute",
-                suffixes=(".ncu-rep", ".ncu-rep.xz"),
-                stats="labcode.analysis.stats.ncu:SHELF",
-                export=None,
-                diagnose="labcode.verbs.diagnose.files:run_on_launches",
-                compare="labcode.verbs.compare.pairs:run",
-                timeline=None,
-                flame=None,
-                roofline="labcode.verbs.roofline:write_roofline",
-                scrub="labcode.capture.ncu_scrub:scrub_file",
-                facts="labcode.reports.facts:LAUNCHES",
-                tables=None,
-                page="labcode.verbs.report.launches:PART",
-                several=True,
-            )
-        case "memory":
-            return Format(
-                what="a history of the allocator",
-                suffixes=(".memory.json", ".memory.json.xz", ".memory.json.gz", ".pickle", ".pkl"),
-                stats="labcode.analysis.stats.memory:SHELF",
-                export=None,
-                diagnose=None,
-                compare=None,
-                timeline="labcode.verbs.timeline:draw_memory",
-                flame=None,
-                roofline=None,
-                scrub="labcode.capture.torch_profile:scrub_file",
-                facts="labcode.reports.facts:HISTORIES",
-                tables=None,
-                page="labcode.verbs.report.histories:PART",
-            )
-        case "power":
-            return Format(
-                what="a power log",
-                suffixes=(".power.json", ".power.json.xz"),
-                stats="labcode.analysis.stats.power:SHELF",
-                export=None,
-                diagnose="labcode.verbs.diagnose.files:run_on_log",
-                compare="labcode.verbs.compare.pairs:run",
-                timeline="labcode.verbs.timeline:draw_power",
-                flame=None,
-                roofline=None,
-                scrub=None,
-                facts="labcode.reports.facts:LOGS",
-                tables=None,
-                page="labcode.verbs.report.logs:PART",
-            )
-        case "kineto":
-            return Format(
-                what="a trace of torch.profiler",
-                suffixes=(".json", ".json.gz", ".json.xz"),
-                ranges="annotation",
-                stats="labcode.analysis.stats.kineto:SHELF",
-                export=None,
-                diagnose="labcode.verbs.diagnose.files:run_on_timeline",
-                compare="labcode.verbs.compare.pairs:run",
-                timeline="labcode.verbs.timeline:draw_timeline",
-                flame="labcode.verbs.flame:TRACES",
-                roofline=None,
-                scrub="labcode.capture.torch_profile:scrub_file",
-                facts="labcode.reports.facts:TRACES",
-                tables="labcode.analysis.rules.kineto:TraceTables",
-                page="labcode.verbs.report.traces:PART",
-            )
-        case "perfetto":
-            return Format(
-                what="a trace in Perfetto's format",
-                suffixes=(".pftrace", ".perfetto-trace", ".pftrace.gz", ".perfetto-trace.gz"),
-                ranges="range",
-                stats="labcode.analysis.stats.perfetto:SHELF",
-                export=None,
-                diagnose="labcode.verbs.diagnose.files:run_on_timeline",
-                compare="labcode.verbs.compare.pairs:run",
-                timeline="labcode.verbs.timeline:draw_timeline",
-                flame="labcode.verbs.flame:TRACES",
-                roofline=None,
-                scrub=None,
-                facts="labcode.reports.facts:TRACES",
-                tables="labcode.analysis.rules.kineto:TraceTables",
-                page="labcode.verbs.report.perfetto:PART",
-            )
-        case "ranks":
-            return Format(
-                what="a folder of reports, one per rank",
-                suffixes=("/",),
-                stats="labcode.analysis.stats.ranks:SHELF",
-                export=None,
-                diagnose="labcode.verbs.diagnose.files:run_on_ranks",
-                compare="labcode.verbs.compare.pairs:run",
-                timeline="labcode.verbs.timeline:draw_ranks",
-                flame=None,
-                roofline=None,
-                scrub=None,
-                facts=None,
-                tables=None,
-                page="labcode.verbs.report.folder:folders",
-            )
-        case _:
-            assert_never(kind)
+    if kind not in SUFFIXES:
+        raise KeyError(kind)
+    found: Format = imported(f"labcode.reports.{kind}:FORMAT")
+    return found
 
 
-_BY_NAME: tuple[Kind, ...] = (
-    "nsys",
-    "ncu",
-    "memory",
-    "power",
-    "perfetto",
-    "kineto",
-    "ranks",
-)  # the first whose suffix fits
-FORMATS: dict[Kind, Format] = {kind: _declared(kind) for kind in _BY_NAME}
+FORMATS: Mapping[Kind, Format] = _Declared()
 TOGETHER = 8  # traces that are opened as one report; a folder of more is taken rank by rank
-TIMELINES: tuple[Kind, ...] = ("nsys", "kineto", "perfetto")  # which say what happened when
 FOLDERS: tuple[Kind, ...] = ("ranks",)  # which hold a report for each rank
 METERED: tuple[Kind, ...] = ("power",)  # which say what was drawn, and of no work
 _OF_RANKS: tuple[Kind, ...] = ("nsys", "kineto", "power")
@@ -206,8 +66,18 @@ def imported(path: str) -> Any:
 
 
 def able(verb: str) -> tuple[Kind, ...]:
-    """The kinds of files that a command reads."""
-    return tuple(kind for kind in get_args(Kind) if getattr(FORMATS[kind], verb))
+    """The kinds of files that a command reads, or that declare any other field of `Format`."""
+    return tuple(kind for kind, one in FORMATS.items() if getattr(one, verb))
+
+
+def is_timeline(kind: Kind) -> bool:
+    """Whether files of a kind say what happened when."""
+    return FORMATS[kind].tables is not None
+
+
+def timelines() -> tuple[Kind, ...]:
+    """The kinds of files that say what happened when."""
+    return able("tables")
 
 
 def doing(verb: str, path: Path) -> Any:
@@ -228,7 +98,8 @@ def kind_of(path: Path) -> Kind:
         return "kineto" if kind == "kineto" and len(files) <= TOGETHER else "ranks"
     if name.endswith((".averages.json", ".averages.json.gz")):
         raise InputError(f"{path}: averages of a trace, not the trace; name the .trace.json.gz beside it")
-    return next((kind for kind, one in FORMATS.items() if name.endswith(one.suffixes)), "nsys")
+    fits = [(len(end), kind) for kind, ends in SUFFIXES.items() for end in ends if name.endswith(end)]
+    return max(fits)[1] if fits else "nsys"
 
 
 def reports_of_ranks(folder: Path) -> tuple[Kind, list[Path]]:
@@ -241,7 +112,7 @@ def reports_of_ranks(folder: Path) -> tuple[Kind, list[Path]]:
     there = sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
     found: dict[Kind, list[Path]] = {}
     for kind in _OF_RANKS:
-        suffixes = (".trace.json", ".trace.json.gz") if kind == "kineto" else FORMATS[kind].suffixes
+        suffixes = (".trace.json", ".trace.json.gz") if kind == "kineto" else SUFFIXES[kind]
         files = [path for path in there if path.name.lower().endswith(suffixes)]
         if files:
             found[kind] = files
@@ -264,6 +135,8 @@ def expect(path: Path, command: str, *kinds: Kind) -> Kind:
     another kind, naming the commands that do read it.
     """
     kind = kind_of(path)
+    if not kinds and getattr(FORMATS[kind], command):
+        return kind  # no other format is looked at
     kinds = kinds or able(command)
     if kind not in kinds:
         if kinds == ("ranks",) and path.is_dir():
@@ -300,41 +173,22 @@ def open(path: str | Path) -> NsysReport | KinetoReport | NcuReport | MemoryHist
     `ToolError` where a tool is needed to read it (nsys for an ``.nsys-rep``) and missing.
     """
     path = Path(path)
-    kind = kind_of(path)
-    if kind == "ncu":
-        return open_launches(path)
-    if kind == "memory":
-        from labcode.reports.memory.history import open_history
-
-        return open_history(path)
-    if kind == "power":
-        from labcode.reports.power.log import open_log
-
-        return open_log(path)
-    return _timeline(path, kind)
+    opened: NsysReport | KinetoReport | NcuReport | MemoryHistory | PowerLog = _opened(path, kind_of(path))
+    return opened
 
 
 def open_launches(path: Path) -> NcuReport:
     """Open a report of Nsight Compute; see `labcode.reports.ncu.report.open_report`."""
-    from labcode.reports.ncu.report import open_report
-
-    return open_report(path)
+    opened: NcuReport = _opened(path, "ncu")
+    return opened
 
 
 def open_timeline(path: Path, command: str) -> TimelineReport:
     """Open a timeline (of nsys, torch.profiler or Perfetto) for a command; `LabError` for any other file."""
-    return _timeline(path, expect(path, command, *TIMELINES))
+    kind = kind_of(path)
+    opened: TimelineReport = _opened(path, kind if is_timeline(kind) else expect(path, command, *timelines()))
+    return opened
 
 
-def _timeline(path: Path, kind: Kind) -> NsysReport | KinetoReport:
-    if kind == "kineto":
-        from labcode.reports.kineto.report import open_trace
-
-        return open_trace(path)
-    if kind == "perfetto":
-        from labcode.reports.perfetto.report import open_pftrace
-
-        return open_pftrace(path)
-    from labcode.reports.nsys.report import open_report
-
-    return open_report(path)
+def _opened(path: Path, kind: Kind) -> Any:
+    return imported(FORMATS[kind].opens)(path)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import pandas as pd
 
 if TYPE_CHECKING:
     from labcode.reports.columns import Ints
+    from labcode.reports.common import Kind
     from labcode.reports.ncu.launch import Launch
 
 
@@ -24,7 +25,7 @@ class TimelineReport(Protocol):
     """
 
     @property
-    def format(self) -> Literal["nsys", "kineto", "perfetto"]:
+    def format(self) -> Kind:
         """The kind of its file."""
 
     @property

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-from labcode.show.text import visible
+from labcode.show import visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
+from labcode.analysis.ledger.steady import choose_window
 from labcode.analysis.timeline import stacks
-from labcode.analysis.timeline.windows import choose_window
 from labcode.errors import LabError
 from labcode.figures.pages.flame import flame, flame_page, flame_text, speedscope
 from labcode.figures.style import render

@@ -8,7 +8,7 @@ from labcode.errors import LabError
 from labcode.figures.charts.roofline import roofline
 from labcode.figures.style import render
 from labcode.outputs import whole
-from labcode.reports.ncu.report import open_report
+from labcode.reports import expect, open_launches
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,8 +34,9 @@ def write_roofline(
     form = output.suffix.removeprefix(".")
     if form not in ("svg", "png", "pdf"):
         raise LabError(f"{output}: name the picture X.svg, X.png or X.pdf")
+    expect(file, "roofline")
     with whole(output, reads=[file] if ceilings is None else [file, ceilings]) as part:
-        report = open_report(file).select(kernel, launch)
+        report = open_launches(file).select(kernel, launch)
         roofs = counter_ceilings(report.list[0])
         if datasheet:
             device = str(report.list[0].device().get("display_name", ""))

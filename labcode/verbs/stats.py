@@ -20,7 +20,7 @@ from labcode.analysis.stats.shelf import NOTES, LackingError, Shelf, shelf_of
 from labcode.analysis.stats.table import length, texts_of
 from labcode.analysis.stats.writer import write
 from labcode.errors import InputError, LabError, nearest
-from labcode.reports import FOLDERS, TIMELINES, able, expect, files_of, kind_of, reports_of_ranks
+from labcode.reports import FOLDERS, able, expect, files_of, kind_of, reports_of_ranks, timelines
 from labcode.reports import FORMATS as KINDS
 from labcode.show import CELLS, check_format, one_line
 
@@ -228,7 +228,7 @@ def _checked(files: Sequence[Path], asked: Asked | Sequence[str], fmt: str) -> A
         if asked.scheduler is not None:
             expect(file, "stats --scheduler", "ranks")
         if asked.window is not None:
-            expect(file, "stats --window", *TIMELINES)
+            expect(file, "stats --window", *timelines())
         shelf = shelf_at(file)
         check_names(shelf, asked.reports)
         if asked.beside is not None and shelf.beside is not None:

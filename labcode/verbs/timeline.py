@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from labcode.analysis.timeline.windows import choose_window
+from labcode.analysis.ledger.steady import choose_window
 from labcode.errors import LabError
 from labcode.figures.charts.memory import write_memory_timeline
 from labcode.figures.charts.power import write_power
@@ -29,7 +29,7 @@ from labcode.figures.timeline.perfetto import write_pftrace
 from labcode.figures.timeline.picture import timeline
 from labcode.figures.timeline.rows import Window
 from labcode.outputs import base_names, staged, whole
-from labcode.reports import TIMELINES, doing, expect, files_of, open_timeline
+from labcode.reports import doing, expect, files_of, open_timeline, timelines
 from labcode.reports.power.log import open_log
 from labcode.reports.report import TimelineReport
 
@@ -62,7 +62,7 @@ def export_traces(files: Sequence[Path], folder: Path, *, force: bool = False) -
     if not files:
         raise LabError("export: name at least one capture")
     for file in files:
-        expect(file, "export --format pftrace", *TIMELINES)
+        expect(file, "export --format pftrace", *timelines())
     targets = {file: f"{base}.pftrace" for file, base in base_names(files).items()}
     with staged(folder, force=force, reads=[one for file in files for one in files_of(file)]) as work:
         for file, name in targets.items():

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from labcode.analysis.buckets import own_file
 from labcode.analysis.ledger import lines
 from labcode.analysis.ledger.lines import NOWHERE, Lines, Place
 from labcode.analysis.timeline import critical_path, intervals
-from labcode.analysis.timeline.own import own_file
 from tests.analysis import walks
 from tests.analysis.walks import LAUNCH, OTHER, Inputs, Rank, Tables, calls_of
 

@@ -21,8 +21,8 @@ import pytest
 
 from labcode.analysis.ledger import ledger, lines, replay, steady
 from labcode.analysis.ledger.lines import NOWHERE, Place
-from labcode.analysis.ledger.owners import CODE, OWNERS
 from labcode.analysis.ledger.replay import Program
+from labcode.analysis.ledger.view import CODE, OWNERS
 from labcode.analysis.lm import parts
 from labcode.analysis.timeline import critical_path, iterations, overlap
 from tests.analysis import pieces, walks

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from labcode.analysis.buckets import own_file
 from labcode.analysis.ledger import lines
 from labcode.analysis.ledger.lines import Place
-from labcode.analysis.ledger.owners import CODE, OWNERS
 from labcode.analysis.ledger.replay import Program
+from labcode.analysis.ledger.view import CODE, OWNERS
 from labcode.analysis.timeline import critical_path
-from labcode.analysis.timeline.own import own_file
 
 Inputs = list[tuple[Any, ...]]
 NEVER = np.iinfo(np.int64).min

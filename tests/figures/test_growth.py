@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from labcode.figures.style import fit
-from labcode.figures.timeline import groups
-from labcode.figures.timeline.condense import assign_lanes
+from labcode.figures.timeline import rows
+from labcode.figures.timeline.rows import assign_lanes
 from labcode.figures.timeline.tracks import Track, group_names, track_names
 from labcode.reports.kineto.names import short_name
 from labcode.reports.nsys.report import open_report
@@ -53,11 +53,11 @@ def test_names_of_many_streams() -> None:
 
 
 def test_a_picture_says_that_it_does_not_show_all_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "MOST_GROUPS", 4)
+    monkeypatch.setattr(rows, "MOST_GROUPS", 4)
     report = Tables()
     for i in range(9):
         report.add("kernels", 0, 5, device=i)
-    *shown, last = groups.report_groups(report, (0, 10))
+    *shown, last = rows.report_groups(report, (0, 10))
     assert len(shown) == 4 and all(group.idle_share == 0.5 for group in shown)
     assert last.rows[0].message == "1 processes, 9 GPUs: the rest is not shown"
 

@@ -33,8 +33,8 @@ from labcode.grading.sheet import Sheet
 from labcode.hardware import management
 from labcode.reports.kineto import text as trace_text
 from labcode.reports.nsys import source
+from labcode.show import one_line as one_line_of
 from labcode.show.terminal import console
-from labcode.show.text import one_line as one_line_of
 from tests.hostile import sizes
 from tests.support import exports, histories, ranks
 from tests.support import ncu as golden

@@ -51,7 +51,7 @@ def make_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root, wheels, programs = tmp_path / "checkout", tmp_path / "index", tmp_path / "bin"
     for folder in (root / "labcode", root / "_build", wheels):
         folder.mkdir(parents=True)
-    for name in ("__init__", "__main__", "aliases", "errors", "tools"):
+    for name in ("__init__", "__main__", "errors", "tools"):
         shutil.copy(ROOT / "labcode" / f"{name}.py", root / "labcode")
     (root / "pyproject.toml").write_text(PROJECT)
     (root / "constraints.txt").write_text("alpha==1.0\nbeta==1.0\n")

@@ -1,15 +1,12 @@
-"""What a format declares that it can do, and a format that can do nothing."""
+"""What a format declares that it can do; `tests/test_new.py` has a format that can do nothing."""
 
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from labcode import reports
-from labcode.cli.main import program
 from labcode.reports import FORMATS, VERBS, Format, imported
-
-NOTHING = Format(what="a stub", suffixes=(".stub",), **dict.fromkeys((*VERBS, "facts", "tables", "page")))  # type: ignore[arg-type]
+from labcode.reports.common import SUFFIXES
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -21,35 +18,23 @@ def test_what_is_declared_is_there(kind: reports.Kind, verb: str) -> None:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("name", ["facts", "tables", "page"])
+@pytest.mark.parametrize("name", ["opens", "versions", "facts", "tables", "report"])
 def test_what_else_is_declared_is_there(kind: reports.Kind, name: str) -> None:
     path = getattr(FORMATS[kind], name)
     assert path is None or imported(path) is not None
 
 
 def test_a_verb_cannot_be_forgotten() -> None:
-    with pytest.raises(TypeError, match="missing 11 required keyword-only arguments: 'stats', 'export'"):
-        Format(what="a stub", suffixes=(".stub",))  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="missing 14 required keyword-only arguments: 'opens', 'versions'"):
+        Format(kind="nsys", what="a stub")  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "roofline"])
-def test_a_format_that_can_do_nothing_is_refused_in_one_line(
-    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(FORMATS, "stub", NOTHING)  # type: ignore[misc]
-    file = tmp_path / "a.stub"
-    file.write_text("")
-    more = {
-        "compare": [str(file)],
-        "export": ["-o", "out"],
-        "timeline": ["-o", "a.svg"],
-        "flame": ["-o", "a.svg"],
-    }
-    with pytest.raises(reports.LabError) as error:
-        CliRunner().invoke(
-            program(), [verb, str(file), *more.get(verb, [])], catch_exceptions=False, standalone_mode=False
-        )
-    says = str(error.value)
-    assert says.startswith(f"{file}: a stub; `labcode {verb}` reads ."), says
-    assert says.endswith(" and not this, which is for no command")
-    assert "\n" not in says
+def test_the_longest_end_of_a_name_tells_the_kind() -> None:
+    ends = [(end, kind) for kind, some in SUFFIXES.items() for end in some if kind != "ranks"]
+    assert len({end for end, _ in ends}) == len(ends)
+    assert [reports.kind_of(Path(f"A{end.upper()}")) for end, _ in ends] == [kind for _, kind in ends]
+    assert reports.kind_of(Path("a.power.json.gz")) == "kineto" and reports.kind_of(Path("a")) == "nsys"
+
+
+def test_there_is_no_other_kind() -> None:
+    assert "stub" not in FORMATS

@@ -186,12 +186,10 @@ def unit_of(key: Key) -> str:
 
 def read(paths: Sequence[Path], *, scheduler: str | None = None) -> list[Measured]:
     """The runs in some files or folders; `LabError` for those of which more than two are not compared."""
-    kinds: list[Kind] = [
-        reports.expect(path, "compare (of more than two)", "nsys", "kineto", "perfetto", "power", "ranks")
-        for path in paths
-    ]
+    several = (*reports.timelines(), *reports.METERED, *reports.FOLDERS)
+    kinds: list[Kind] = [reports.expect(path, "compare (of more than two)", *several) for path in paths]
     found: dict[Path, Measured] = {}
-    timelines = [path for path, kind in zip(paths, kinds, strict=True) if kind in reports.TIMELINES]
+    timelines = [path for path, kind in zip(paths, kinds, strict=True) if reports.is_timeline(kind)]
     if timelines:
         found.update(zip(timelines, _timelines(timelines), strict=True))
     for path, kind in zip(paths, kinds, strict=True):

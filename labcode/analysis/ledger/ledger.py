@@ -1,7 +1,7 @@
 """A steady state in; where the time of a GPU's iterations goes, every ns with one owner, out.
 
 Time in which something runs belongs to what runs: of operations that overlap, to the first kind in the list
-of `labcode.analysis.ledger.owners`. An idle stretch ends with an operation that some call launched. What of
+of `labcode.analysis.ledger.view`. An idle stretch ends with an operation that some call launched. What of
 it lies after that call is the GPU's own; what lies before is the time of the CPU: of the call that its
 launching threads were in, or of the program's code between two calls. So the parts add up to the iteration.
 """
@@ -14,9 +14,8 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.ledger.lines import COMPILING, NOWHERE, Lines, Place
-from labcode.analysis.ledger.owners import CODE, OWNERS
 from labcode.analysis.ledger.steady import LOADING, Steady, loading_launches
-from labcode.analysis.ledger.view import View
+from labcode.analysis.ledger.view import CODE, OWNERS, View
 from labcode.analysis.timeline import intervals, overlap
 from labcode.analysis.timeline.joins import named_like, spans
 from labcode.analysis.timeline.nvtx import NUMBER, labels

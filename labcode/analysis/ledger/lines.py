@@ -16,9 +16,9 @@ from pathlib import PurePosixPath
 import numpy as np
 import pandas as pd
 
+from labcode.analysis.buckets import own_file
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import spans
-from labcode.analysis.timeline.own import own_file
 from labcode.reports.columns import Floats, Ints
 from labcode.reports.frames import codes_of
 from labcode.reports.report import FunctionsReport, SampledReport, TimelineReport

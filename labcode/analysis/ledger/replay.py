@@ -24,8 +24,7 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.ledger.ledger import PACE, Host, Ledger, host_of
-from labcode.analysis.ledger.owners import CODE
-from labcode.analysis.ledger.view import View
+from labcode.analysis.ledger.view import CODE, View
 from labcode.analysis.timeline.joins import named_like, spans
 from labcode.analysis.timeline.utilization import SYNCHRONIZING
 from labcode.reports.columns import Bools, Floats, Ints, Objects

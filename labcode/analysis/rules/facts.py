@@ -11,8 +11,8 @@ import pandas as pd
 
 from labcode.analysis.ledger.ledger import rows_on
 from labcode.analysis.ledger.lines import NOWHERE, Place
-from labcode.analysis.ledger.owners import CODE, OWNERS
 from labcode.analysis.ledger.replay import Gain
+from labcode.analysis.ledger.view import CODE, OWNERS
 from labcode.analysis.rules.finding import HIGH, CannotJudgeError, Finding, Rule, Verdict, rule, verdict_of
 from labcode.analysis.rules.predicted import cause, lines_of_idle, lines_of_kernels
 from labcode.analysis.rules.tables import LAUNCHES, Tables, top

@@ -8,8 +8,8 @@ import pandas as pd
 
 from labcode.analysis.ledger import replay
 from labcode.analysis.ledger.ledger import rows_on
-from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
+from labcode.analysis.ledger.view import CODE
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.predicted import Change, cause, gain_of, lines_of_kernels, owned
 from labcode.analysis.rules.tables import Tables, top

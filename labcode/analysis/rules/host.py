@@ -6,10 +6,9 @@ import pandas as pd
 from labcode.analysis.ledger import replay
 from labcode.analysis.ledger.ledger import ALLOCATING, BATCH_BYTES, READ_BYTES
 from labcode.analysis.ledger.lines import BACKWARD
-from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.ledger.steady import loading_launches
-from labcode.analysis.ledger.view import View
+from labcode.analysis.ledger.view import CODE, View
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.predicted import (
     FOUND,

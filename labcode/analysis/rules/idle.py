@@ -5,9 +5,9 @@ import pandas as pd
 
 from labcode.analysis.ledger import replay
 from labcode.analysis.ledger.ledger import ALLOCATING, READ_BYTES
-from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.ledger.steady import LEAST_LOADING_NS
+from labcode.analysis.ledger.view import CODE
 from labcode.analysis.rules.finding import Finding, rule
 from labcode.analysis.rules.host import found_blocking, found_nan_checks, found_recomputed
 from labcode.analysis.rules.predicted import (

@@ -11,8 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.ledger import replay
-from labcode.analysis.ledger.owners import SIMT as _SIMT
 from labcode.analysis.ledger.replay import Program
+from labcode.analysis.ledger.view import SIMT as _SIMT
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.predicted import cause, gain_of
 from labcode.analysis.rules.tables import Tables, top

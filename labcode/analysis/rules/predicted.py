@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.ledger.lines import Place
-from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program, call_of
+from labcode.analysis.ledger.view import CODE
 from labcode.analysis.rules.finding import HIGH, MEDIUM, Finding
 from labcode.analysis.rules.tables import Tables
 from labcode.analysis.timeline.joins import duration_ns, spans

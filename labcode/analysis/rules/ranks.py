@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.ledger import replay
-from labcode.analysis.ledger.owners import CODE, OWNERS
 from labcode.analysis.ledger.replay import Gain, Program
+from labcode.analysis.ledger.view import CODE, OWNERS
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.predicted import cause, gain_of, lines_of_kernels, owned, told_places
 from labcode.analysis.rules.tables import Tables, top

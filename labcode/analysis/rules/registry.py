@@ -15,7 +15,6 @@ from typing import Any
 from labcode.analysis.rules.finding import Rule
 from labcode.errors import LabError
 from labcode.inputs import plain_file
-from labcode.reports import Kind
 
 GROUP = "labcode.rules"
 TOGETHER = "together"  # a folder of few traces, which are opened as one report
@@ -46,16 +45,6 @@ GROUPS: Mapping[str, Group] = {
 
 ANY = "timelines"  # the group that plug-ins and files of rules add to
 COUNTERS = "counters"  # the group that asks for the GPU's own counters
-# The groups that judge files of a kind, in the order of their rules.
-JUDGING: Mapping[Kind, tuple[str, ...]] = {
-    "nsys": (ANY, COUNTERS),
-    "kineto": ("kineto", ANY),
-    "perfetto": ("kineto", ANY),
-    "ncu": ("ncu",),
-    "memory": (),
-    "power": ("power",),
-    "ranks": ("ranks",),
-}
 
 
 @dataclass(frozen=True)

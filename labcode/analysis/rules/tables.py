@@ -11,10 +11,9 @@ import pandas as pd
 
 from labcode.analysis.ledger.ledger import ALLOCATING, MOST_GPUS, Ledger, ledgers, rows_on
 from labcode.analysis.ledger.lines import NOWHERE, Lines, Place
-from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Replay
-from labcode.analysis.ledger.steady import STEADY, Steady, judged, phases
-from labcode.analysis.ledger.view import View, kept
+from labcode.analysis.ledger.steady import STEADY, Steady, choose_window, judged, phases
+from labcode.analysis.ledger.view import CODE, View, kept
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, Severity
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.iterations import Iterations
@@ -29,7 +28,6 @@ from labcode.analysis.timeline.nvtx import labels
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.summary import host_memory
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, device_busy, idle_gaps
-from labcode.analysis.timeline.windows import choose_window
 from labcode.reports.columns import Bools, Ints, at_rows, objects, process_keys, remembering, small, unique
 from labcode.reports.common import MEASURED
 from labcode.reports.frames import codes_of, is_any, rows_of

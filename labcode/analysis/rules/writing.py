@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, TextIO
 import pandas as pd
 
 from labcode.analysis.ledger.ledger import MOST_GPUS, devices_of
-from labcode.analysis.ledger.owners import OWNERS
+from labcode.analysis.ledger.view import OWNERS
 from labcode.analysis.rules.facts import ID as GOOD
 from labcode.analysis.rules.finding import CannotJudgeError, Verdict
 from labcode.analysis.rules.tables import Tables
-from labcode.analysis.stats.writer import write
 from labcode.outputs import DOCUMENT_SCHEMA
 from labcode.reports.report import PowerReport, TimelineReport
 from labcode.show import jsonable, markdown, one_line, percent, time_text
@@ -109,6 +108,8 @@ def _table(
     tables: Tables | None,
     short: bool,
 ) -> None:
+    from labcode.analysis.stats.writer import write
+
     output.write(_heading(report, tables) + "\n")
     lines = ledger_lines(tables) if tables is not None else []
     output.write("\n" * bool(lines))
@@ -162,6 +163,8 @@ def _markdown(
     output: TextIO,
     tables: Tables | None,
 ) -> None:
+    from labcode.analysis.stats.writer import write
+
     output.write(f"# {markdown(_heading(report, tables))}\n\n")
     lines = ledger_lines(tables) if tables is not None else []
     output.write("```text\n" + "\n".join(lines) + "\n```\n\n" if lines else "")

@@ -1,6 +1,7 @@
 """The reports of `labcode stats` on traces of ``torch.profiler``: an open trace in; a table out."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -14,6 +15,7 @@ from labcode.analysis.timeline.critical_path import by_kind, contradictions, cri
 from labcode.analysis.timeline.host import host_lines
 from labcode.analysis.timeline.iterations import iterations
 from labcode.analysis.timeline.summary import kernel_summary
+from labcode.reports import FORMATS, imported, kind_of
 from labcode.reports.kineto.report import KinetoReport, open_trace
 
 Report = Callable[[KinetoReport], pd.DataFrame]
@@ -239,4 +241,15 @@ SHELF = Shelf(
     beside=("kineto", _compared),
     only=_only,
     uncut=("op_diff", *ranks.TIMELINE),
+)
+
+_WITHOUT = "op_diff"  # which needs a second trace of torch.profiler
+OTHERS = replace(  # of any other format whose reader gives the tables of a trace: what looks at one
+    SHELF,
+    of=" of such timelines",
+    reports={name: made for name, made in REPORTS.items() if name != _WITHOUT},
+    every=tuple(name for name in REPORTS if name != _WITHOUT),
+    open=lambda path: imported(FORMATS[kind_of(path)].opens)(path),
+    beside=None,
+    uncut=(),
 )

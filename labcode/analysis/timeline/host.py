@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from labcode.analysis.buckets import own_names
 from labcode.analysis.timeline import tree as kineto_tree
 from labcode.analysis.timeline.joins import named_like, spans
 from labcode.analysis.timeline.links import nearest
-from labcode.analysis.timeline.own import own_names
 from labcode.errors import LabError
 from labcode.inputs import plain_file
 from labcode.reports.columns import Bools, Ints

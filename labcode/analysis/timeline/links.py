@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from labcode.analysis.buckets import own_names
 from labcode.analysis.timeline import tree as kineto_tree
 from labcode.analysis.timeline.joins import duration_ns, launch_rows
-from labcode.analysis.timeline.own import own_names
 from labcode.reports.columns import Bools, Ints, objects, process_keys, unique
 from labcode.reports.common import STEP
 from labcode.reports.frames import codes_of

@@ -15,11 +15,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
-from labcode.figures.sources import UNNAMED, declare
 from labcode.figures.style import (
     SMALL_PT,
     TEXT_PT,
+    UNNAMED,
     current,
+    declare,
     is_narrow,
     note,
     page_width,

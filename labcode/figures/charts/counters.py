@@ -9,8 +9,17 @@ from matplotlib.figure import Figure
 from labcode.analysis.timeline import counters as series
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.nvtx import labels
-from labcode.figures.sources import declare
-from labcode.figures.style import SMALL_PT, current, fit, is_narrow, page_width, styled, tidy, wrapped
+from labcode.figures.style import (
+    SMALL_PT,
+    current,
+    declare,
+    fit,
+    is_narrow,
+    page_width,
+    styled,
+    tidy,
+    wrapped,
+)
 from labcode.reports.common import MEASURED
 from labcode.reports.nsys.report import NsysReport
 

@@ -14,10 +14,11 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
-from labcode.figures.sources import UNNAMED, declare
 from labcode.figures.style import (
     SMALL_PT,
+    UNNAMED,
     current,
+    declare,
     is_narrow,
     logarithmic,
     note,

@@ -8,8 +8,18 @@ from matplotlib.figure import Figure
 from labcode.analysis.memory.history import stacked
 from labcode.analysis.memory.usage import WHERE, in_use
 from labcode.errors import LabError
-from labcode.figures.sources import declare
-from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, current, fit, page_width, render, styled, tidy
+from labcode.figures.style import (
+    SMALL_PT,
+    TEXT_PT,
+    TITLE_PT,
+    current,
+    declare,
+    fit,
+    page_width,
+    render,
+    styled,
+    tidy,
+)
 from labcode.outputs import whole
 from labcode.reports.memory.history import MemoryHistory, open_history
 from labcode.reports.nsys.report import NsysReport

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from labcode.analysis.energy.window import curve_of
 from labcode.errors import LabError
-from labcode.figures.sources import declare
 from labcode.figures.style import (
     SMALL_PT,
     TEXT_PT,
     TITLE_PT,
     current,
+    declare,
     is_narrow,
     note,
     page_width,

@@ -6,8 +6,7 @@ from matplotlib.figure import Figure
 
 from labcode.analysis.ranks.heatmap import over_time
 from labcode.analysis.ranks.run import Run
-from labcode.figures.sources import declare
-from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, styled, tidy
+from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, declare, styled, tidy
 
 _PANELS = (  # column, color's role, what is written above it
     ("compute", "kernel", "computing"),

@@ -19,11 +19,11 @@ from numpy.typing import ArrayLike
 from labcode.analysis.kernel.roofline import LEVELS, Ceiling, counter_ceilings
 from labcode.analysis.kernel.roofline import roofline as roofline_table
 from labcode.errors import LabError
-from labcode.figures.sources import declare
 from labcode.figures.style import (
     SMALL_PT,
     WIDTH_IN,
     current,
+    declare,
     fit,
     is_narrow,
     logarithmic,

@@ -7,8 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from labcode.figures.charts.basic import bar_axes, color_key
-from labcode.figures.sources import declare
-from labcode.figures.style import TEXT_PT, current, logarithmic, note, page_width, shorten, styled
+from labcode.figures.style import TEXT_PT, current, declare, logarithmic, note, page_width, shorten, styled
 
 _ROLES = ("series2", "nccl", "series3", "d2h")
 _WIDEST_RATIO = 30.0

@@ -29,9 +29,7 @@ from numpy.typing import NDArray
 from labcode.analysis.timeline.utilization import device_busy
 from labcode.errors import LabError, ToolError
 from labcode.figures.style import DARK, LIGHT, ROLE_NAMES, Palette
-from labcode.figures.timeline.condense import assign_lanes
-from labcode.figures.timeline.groups import Report
-from labcode.figures.timeline.rows import Window, kernel_label
+from labcode.figures.timeline.rows import Report, Window, assign_lanes, kernel_label
 from labcode.figures.timeline.tracks import Batch, Track, batches, group_names, thread_names, track_names
 from labcode.reports.columns import Ints
 from labcode.reports.common import MEASURED

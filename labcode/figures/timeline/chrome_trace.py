@@ -17,8 +17,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 from labcode.figures.timeline.events import Arrows, Events, Group, Samples, Slices, in_pieces
-from labcode.figures.timeline.groups import Report
-from labcode.figures.timeline.rows import Window
+from labcode.figures.timeline.rows import Report, Window
 
 
 def write_chrome_trace(report: Report, output: TextIO, *, window: Window | None = None) -> int:

@@ -12,8 +12,7 @@ from labcode.analysis.timeline.critical_path import contradictions, critical_pat
 from labcode.analysis.timeline.critical_path import paths as paths_of_processes
 from labcode.analysis.timeline.launch import queue_changes
 from labcode.analysis.timeline.summary import bandwidth_changes
-from labcode.figures.timeline.groups import Report
-from labcode.figures.timeline.rows import Window
+from labcode.figures.timeline.rows import Report, Window
 from labcode.reports.columns import Ints
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.nsys.report import NsysReport

@@ -31,9 +31,17 @@ from labcode.figures.style import (
     widest_label,
     width_in,
 )
-from labcode.figures.timeline.condense import condense
-from labcode.figures.timeline.groups import Choice, Report, RowKind, report_groups
-from labcode.figures.timeline.rows import Copies, Group, Row, Window
+from labcode.figures.timeline.rows import (
+    Choice,
+    Copies,
+    Group,
+    Report,
+    Row,
+    RowKind,
+    Window,
+    condense,
+    report_groups,
+)
 from labcode.show import number, whole_percent
 
 Unit = Literal["s", "ms", "µs", "ns"]

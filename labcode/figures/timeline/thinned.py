@@ -10,8 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from labcode.figures.timeline.groups import Report
-from labcode.figures.timeline.rows import Window
+from labcode.figures.timeline.rows import Report, Window
 
 _STREAM = ("pid", "device", "context", "stream")
 _THREAD = ("pid", "tid")

@@ -14,7 +14,7 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.os_runtime import call_class
 from labcode.errors import LabError
 from labcode.figures.style import SMALL_PT, TITLE_PT, WIDTH_IN, current, fit, styled, width_in
-from labcode.figures.timeline.condense import condense
+from labcode.figures.timeline.rows import condense
 from labcode.reports.columns import Ints
 
 Window = tuple[int, int]

@@ -14,9 +14,7 @@ import pandas as pd
 
 from labcode.analysis.timeline.nvtx import labels
 from labcode.analysis.timeline.overlap import is_communication
-from labcode.figures.timeline.condense import assign_lanes
-from labcode.figures.timeline.groups import Report, process_names, rank_numbers
-from labcode.figures.timeline.rows import Window, api_role
+from labcode.figures.timeline.rows import Report, Window, api_role, assign_lanes, process_names, rank_numbers
 from labcode.reports.columns import Ints
 from labcode.reports.common import MEASURED
 

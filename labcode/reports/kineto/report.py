@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from labcode.errors import InputError
 from labcode.inputs import Closing
-from labcode.reports.common import MEASURED, STEP, Shown
+from labcode.reports.common import MEASURED, STEP, Kind, Shown
 from labcode.reports.frames import frame
 from labcode.reports.kineto import tables as kineto_tables
 from labcode.reports.kineto.names import thread_name
@@ -57,7 +57,7 @@ class KinetoReport(Shown, Closing):
     a trace of another run to compare with.
     """
 
-    format: Literal["kineto", "perfetto"] = "kineto"
+    format: Kind = "kineto"
     _together: type[Ranks] = Ranks
 
     def __init__(self, path: Path, ranks: Sequence[RankTrace], notes: Sequence[str] = ()) -> None:

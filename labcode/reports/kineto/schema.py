@@ -6,7 +6,18 @@ from typing import Any
 
 import msgspec
 
+from labcode.reports.common import Read
+
 NEWEST_SCHEMA = 1  # of traces as a whole; nothing newer has been seen
+
+READ = (
+    Read(
+        "torch.profiler: .trace.json",
+        f"schema {NEWEST_SCHEMA}, as PyTorch 2.x writes it",
+        "schemaVersion in the trace, if it has one",
+        f"schema {NEWEST_SCHEMA + 1}: read with a warning; unknown events and members are left out",
+    ),
+)
 MISSING = -(1 << 63)
 _RAW = msgspec.Raw()
 

@@ -13,10 +13,19 @@ import msgspec
 import pandas as pd
 
 from labcode.errors import InputError
-from labcode.reports.common import Shown
+from labcode.reports.common import Read, Shown
 from labcode.reports.documents import decoded, text_of
 
 SCHEMA = 1
+
+READ = (
+    Read(
+        "PyTorch's allocator: .memory.json",
+        f"schemas up to {SCHEMA}",
+        "schema in the file",
+        f"schema {SCHEMA + 1}: refused",
+    ),
+)
 ALLOCATE = "alloc"
 FREE = ("free_requested", "free_completed", "free")
 OTHER = ("segment_alloc", "segment_free", "segment_map", "segment_unmap", "oom", "user_defined", "snapshot")

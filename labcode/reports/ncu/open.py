@@ -21,6 +21,7 @@ from typing import Any
 from labcode import store
 from labcode.errors import InputError, ToolError
 from labcode.inputs import plain_file
+from labcode.reports.common import Read
 from labcode.reports.ncu import extract as ncu_extract
 from labcode.reports.ncu import wire as ncu_wire
 from labcode.reports.ncu.extract import EXTRACT_FORMAT
@@ -31,6 +32,15 @@ _LARGEST = 1 << 32  # bytes; a report is read whole
 OLDEST_READER = "2026.3"  # of ncu-report
 _TOO_OLD = "'IMetric' object has no attribute 'label'"  # what versions before it end with
 _INSTALL = "pip install ncu-report (NVIDIA's reader, under NVIDIA's license; it needs no GPU)"
+READ = (
+    Read(
+        "Nsight Compute: .ncu-rep",
+        f"file formats up to {ncu_wire.NEWEST_FORMAT}, by NVIDIA's package ncu-report {OLDEST_READER} or "
+        "newer",
+        "number in the file's header; the ncu that wrote it",
+        f"format {ncu_wire.NEWEST_FORMAT + 1}: refused; an ncu newer than ncu-report: read with a warning",
+    ),
+)
 
 
 @dataclass(frozen=True)

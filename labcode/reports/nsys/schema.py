@@ -11,10 +11,27 @@ from dataclasses import dataclass
 
 from labcode.errors import InputError
 from labcode.reports.columns import Ints, of_each
+from labcode.reports.common import Read
 
 MAJOR = 3
 OLDEST_MINOR = 7
 NEWEST_MINOR = 27
+
+READ = (
+    Read(
+        "Nsight Systems: .sqlite, .nsys.xz",
+        f"export schemas {MAJOR}.{OLDEST_MINOR} to {MAJOR}.{NEWEST_MINOR} (nsys 2023.4 to 2026)",
+        "EXPORT_SCHEMA_VERSION in the export",
+        f"{MAJOR}.{NEWEST_MINOR + 1} and later: read with a warning, columns are looked up by name; "
+        f"{MAJOR + 1}.0: refused",
+    ),
+    Read(
+        "Nsight Systems: .nsys-rep",
+        "what the nsys on this machine exports",
+        "nsys itself",
+        "nsys says that it cannot; export it where it was recorded",
+    ),
+)
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"

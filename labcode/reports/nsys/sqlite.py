@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from labcode.database import open_read_only
 from labcode.errors import InputError
+from labcode.inputs import open_read_only
 from labcode.reports.columns import Bools, Column, Ints, is_narrow, is_same, joined, shortened, unique
 from labcode.reports.nsys.pages import (
     NULL,

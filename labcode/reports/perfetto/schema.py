@@ -6,7 +6,17 @@ The numbers are those of Perfetto's ``trace_packet.proto``, ``track_event.proto`
 
 from collections.abc import Mapping
 
+from labcode.reports.common import Read
 from labcode.reports.kineto.schema import ARGS, KINDS
+
+READ = (
+    Read(
+        "Perfetto: .pftrace",
+        "track events and their descriptors, as of 2025",
+        "nothing: fields have numbers",
+        "read; packets and fields that are not known are counted and left out",
+    ),
+)
 
 BEGIN, END, INSTANT, COUNTER, WHOLE = 1, 2, 3, 4, 5  # types of events; the last: begun and ended in one
 PHASES: Mapping[int, int] = {  # of older writers

@@ -18,8 +18,19 @@ from pathlib import Path
 
 import msgspec
 
+from labcode.reports.common import Read
+
 SCHEMA = "labcode.power"
 VERSION = 2
+
+READ = (
+    Read(
+        "Power logs: .power.json",
+        f"versions 1 to {VERSION}",
+        "version in the file",
+        f"version {VERSION + 1}: refused",
+    ),
+)
 CLOCK_MARK = "lab:clock"  # followed by a blank and a time: "lab:clock 123456789"
 COMMAND, IDLE = "command", "idle"  # names of windows
 COLUMNS = (

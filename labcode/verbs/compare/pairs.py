@@ -33,7 +33,7 @@ from labcode.analysis.ledger.steady import only_within
 from labcode.analysis.stats.writer import write
 from labcode.errors import LabError
 from labcode.outputs import DOCUMENT_SCHEMA
-from labcode.reports import FORMATS, TIMELINES, Kind
+from labcode.reports import FORMATS, Kind, is_timeline
 from labcode.show import Paper, check_format, one_line, write_csv, write_json
 
 __all__ = ["COLUMNS", "ONE_VALUE", "THRESHOLD", "TOO_FEW", "Comparison", "compare", "judge", "run"]
@@ -95,7 +95,7 @@ def run(
         raise LabError(f"--fail-above {fail_above:g}: give a percentage of 0 or more, such as 10")
     check_exit(undecided_exit)
     kinds = [reports.expect(file, "compare") for file in (before, after)]
-    if window is not None and not set(TIMELINES) & set(kinds):
+    if window is not None and not any(map(is_timeline, kinds)):
         raise LabError(f"compare: --window is for captures and traces; leave it out for {before}")
     wishes = Wishes(fail_above, fmt, output, undecided_exit, kernel, scheduler)
     for special, pair in PAIRS.items():

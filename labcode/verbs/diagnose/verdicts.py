@@ -23,7 +23,6 @@ from labcode.analysis.rules.registry import (
     ANY,
     COUNTERS,
     GROUPS,
-    JUDGING,
     TOGETHER,
     BrokenPlugin,
     all_rules,
@@ -34,7 +33,6 @@ from labcode.analysis.rules.registry import (
 )
 from labcode.analysis.rules.tables import Tables
 from labcode.analysis.rules.writing import NOT_ADDITIVE
-from labcode.analysis.stats.writer import write
 from labcode.errors import InputError, LabError, nearest
 from labcode.reports import FOLDERS, FORMATS, Kind, imported
 from labcode.reports.report import LaunchesReport, TimelineReport
@@ -110,7 +108,7 @@ def rules_on(
     """
     rules: list[Rule[Any]] = []
     broken: list[BrokenPlugin] = []
-    for group in JUDGING[kind]:
+    for group in FORMATS[kind].rules:
         if group == ANY:
             common, broken = gather(rule_files)
             rules += [one for one in common if judges(one, kind)]
@@ -155,7 +153,7 @@ def run(
     kind = reports.expect(file, "diagnose")
     if kernel is not None or launch is not None:
         reports.expect(file, "diagnose --kernel" if launch is None else "diagnose --launch", "ncu")
-    if rule_files and ANY not in JUDGING[kind]:
+    if rule_files and ANY not in FORMATS[kind].rules:
         raise LabError(f"diagnose: rules of your own judge nsys captures; leave out --rules for {file}")
     if scheduler is not None:
         reports.expect(file, "diagnose --scheduler", "ranks")
@@ -245,6 +243,8 @@ def verdict_table(report: LaunchesReport) -> pd.DataFrame:
 
 
 def _write_rules(rules: Sequence[Rule[Any]], output: TextIO) -> None:
+    from labcode.analysis.stats.writer import write
+
     rows = [(one_line(one.id), one_line(one.title), one_line(one.book)) for one in rules]
     write(pd.DataFrame(rows, columns=["rule", "title", "in the book"]).astype("str"), "table", output)
 

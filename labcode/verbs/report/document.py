@@ -1,4 +1,4 @@
-"""What a report says, apart from how it looks: verdicts, iterations, tables, a comparison; records alone.
+"""What a report says, apart from how it looks: verdicts, iterations, tables and their texts, a comparison.
 
 Each format declares what it tells (`Part`) in a module beside this, which `gather` asks.
 """
@@ -16,6 +16,7 @@ from labcode.analysis.rules.finding import Verdict
 from labcode.analysis.rules.writing import gain_text, measured_text
 from labcode.analysis.timeline.iterations import Iterations
 from labcode.reports import FORMATS, Kind, imported
+from labcode.show import byte_text, one_line, percent, time_text, value_text
 
 if TYPE_CHECKING:
     from labcode.analysis.rules.finding import Verdict
@@ -120,6 +121,19 @@ class Document:
 
 
 TOP = 12  # rows of a table
+_LONGEST = 90
+_UNITS: tuple[tuple[tuple[str, ...], Callable[[float], str]], ...] = (
+    (("(ns)", "_ns"), time_text),
+    (("_bytes", "(bytes)"), byte_text),
+    (("share", "share_of_roof", "mfu"), percent),
+    (("(%)",), lambda value: f"{value:.1f}"),
+    (("(byte/s)", "bytes_per_s"), lambda value: f"{value / 1e9:,.0f} GB/s"),
+    (("flops_per_s",), lambda value: f"{value / 1e12:,.3g} TFLOP/s"),
+    (("(Hz)",), lambda value: f"{value / 1e6:,.0f} MHz"),
+    (("_j",), lambda value: f"{value:,.4g} J"),
+    (("_w",), lambda value: f"{value:,.4g} W"),
+)
+_WITHOUT = ("(ns)", "_ns", "_bytes", "(bytes)", "(byte/s)", "(Hz)", "_j", "_w", "bytes_per_s")
 
 
 def _itself(report: Any) -> Any:
@@ -158,7 +172,7 @@ class Part:
 
 def part_of(kind: Kind) -> Part:
     """What a format declares to be told in a report."""
-    found: Part = imported(str(FORMATS[kind].page))
+    found: Part = imported(str(FORMATS[kind].report))
     return found
 
 
@@ -172,3 +186,38 @@ def whole(title: str, table: pd.DataFrame, report: Any, stats: str = "") -> Show
     """The first rows of a table; ``stats`` names the report that has all of it."""
     note = f"labcode stats -r {stats}" if stats else ""
     return Shown(title, table.head(TOP).reset_index(drop=True), len(table), Path(report.path).name, note)
+
+
+def readable(rows: pd.DataFrame, longest: int = _LONGEST) -> tuple[list[str], list[bool], list[list[str]]]:
+    """A table for people: heads without units, which columns are numbers, the cells' texts with units."""
+    names = [str(name) for name in rows.columns]
+    numeric = [
+        pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
+        for dtype in rows.dtypes
+    ]
+    forms = [_form(name) if number else None for name, number in zip(names, numeric, strict=True)]
+    cells = [
+        [_text(value, form, longest) for value, form in zip(row, forms, strict=True)]
+        for row in rows.itertuples(index=False, name=None)
+    ]
+    return [_head(name) for name in names], numeric, cells
+
+
+def _form(name: str) -> Callable[[float], str] | None:
+    if name == "bytes":
+        return byte_text
+    return next((form for ends, form in _UNITS if name.endswith(ends)), None)
+
+
+def _head(name: str) -> str:
+    for unit in _WITHOUT:
+        name = name.removesuffix(unit)
+    return name.replace("_", " ").strip() or "bytes"
+
+
+def _text(value: Any, form: Callable[[float], str] | None, longest: int) -> str:
+    if value is None or value is pd.NA or (isinstance(value, float) and value != value):
+        return ""
+    if form is not None:
+        return form(float(value))
+    return one_line(value_text(value), longest)

@@ -10,14 +10,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pandas as pd
 
 from labcode import reports
 from labcode.analysis.ledger.ledger import MOST_GPUS
-from labcode.analysis.ledger.owners import OWNERS
-from labcode.analysis.ledger.view import kept
+from labcode.analysis.ledger.view import OWNERS, kept
 from labcode.analysis.rules.facts import ranking
 from labcode.analysis.rules.finding import CannotJudgeError
 from labcode.analysis.rules.tables import Tables
@@ -26,7 +25,7 @@ from labcode.analysis.stats.table import length, take, to_frame
 from labcode.analysis.timeline.iterations import Iterations, iterations
 from labcode.analysis.timeline.overlap import time_shares
 from labcode.errors import LabError
-from labcode.reports import FOLDERS, FORMATS, TIMELINES, Kind, able, imported
+from labcode.reports import FOLDERS, FORMATS, Kind, able, imported, is_timeline
 from labcode.reports.facts import facts_of
 from labcode.reports.report import CountedReport
 from labcode.show import byte_text, time_text
@@ -82,7 +81,7 @@ def gather(
         told, tables = _judged(every, window)
         found = tables.iterations if tables is not None else None
         told = [*(one for folder in ranked for one in folder.told), *told]
-        timelines = [report for kind, report in every if kind in TIMELINES]
+        timelines = [report for kind, report in every if is_timeline(kind)]
         shares, ledger = _ledger(tables)
         gpu_time = time_shares(tables.ops, tables.window) if tables is not None else pd.DataFrame()
         if len(timelines) > 1 and found is not None:
@@ -123,7 +122,7 @@ def _folders(files: Sequence[Path], stack: ExitStack) -> list[Folder]:
     if not any(path.is_dir() for path in files):
         return []
     (kind,) = FOLDERS
-    found: list[Folder] = imported(str(FORMATS[kind].page))(files, stack)
+    found: list[Folder] = imported(str(FORMATS[kind].report))(files, stack)
     return found
 
 
@@ -136,11 +135,11 @@ def _open(files: Sequence[Path], stack: ExitStack) -> dict[Kind, list[Any]]:
             raise LabError(f"{path}: named twice; name each file once")
         seen.add(real)
         opened.setdefault(reports.kind_of(path), []).append(_opened(path, stack))
-    return {kind: opened[kind] for kind in get_args(Kind) if kind in opened}
+    return {kind: opened[kind] for kind in FORMATS if kind in opened}
 
 
 def _opened(path: Path, stack: ExitStack) -> Any:
-    if reports.kind_of(path) in TIMELINES:
+    if is_timeline(reports.expect(path, "report")):
         return kept(stack.enter_context(reports.open_timeline(path, "report")))
     return reports.open(path)
 

@@ -21,13 +21,11 @@ from labcode.errors import LabError, ToolError
 from labcode.figures.pages.interactive import interactive_page
 from labcode.figures.style import render
 from labcode.figures.timeline.picture import timeline
-from labcode.outputs import whole
-from labcode.reports import TIMELINES, files_of, imported
+from labcode.outputs import repository_root, whole
+from labcode.reports import files_of, imported, is_timeline
 from labcode.show import one_line
-from labcode.store import repository_root
-from labcode.verbs.report.document import TOP, Document, Found, Shown, part_of
+from labcode.verbs.report.document import TOP, Document, Found, Shown, part_of, readable
 from labcode.verbs.report.gather import gather
-from labcode.verbs.report.writing import readable, write_json, write_md
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -131,12 +129,15 @@ def book_pages(base: str | None, folder: Path) -> Callable[[str], str]:
 
 
 def _write(document: Document, fmt: str, stream: TextIO, pages: Callable[[str], str]) -> None:
+    if fmt == "html":
+        stream.writelines(html_parts(document, pages))
+        return
+    from labcode.verbs.report.writing import write_json, write_md
+
     if fmt == "json":
         write_json(document, stream)
-    elif fmt == "md":
-        write_md(document, stream, book=pages)
     else:
-        stream.writelines(html_parts(document, pages))
+        write_md(document, stream, book=pages)
 
 
 def html_parts(document: Document, pages: Callable[[str], str]) -> Iterator[str]:
@@ -280,7 +281,7 @@ def _timeline(document: Document) -> tuple[str, str]:
 
 
 def _timeline_of(document: Document) -> Any:
-    return next((document.opened[kind][0] for kind in TIMELINES if document.opened.get(kind)), None)
+    return next((some[0] for kind, some in document.opened.items() if some and is_timeline(kind)), None)
 
 
 def _pictures(document: Document, *, still: bool) -> dict[str, Iterator[dict[str, str]]]:

@@ -18,7 +18,7 @@ from labcode.analysis.rules.tables import Tables
 from labcode.analysis.timeline.joins import duration_ns
 from labcode.analysis.timeline.nvtx import NUMBER, project
 from labcode.errors import InputError, LabError
-from labcode.reports import FORMATS, TIMELINES, Kind
+from labcode.reports import FORMATS, Kind, is_timeline, timelines
 from labcode.reports.common import MEASURED
 from labcode.reports.facts import facts_of
 from labcode.reports.frames import codes_of, mapped
@@ -79,7 +79,7 @@ def by_range(opened: Opened) -> tuple[pd.DataFrame, list[str]]:
     """
     parts: list[Any] = []
     notes: list[str] = []
-    timelines = dict([(kind, opened[kind][0]) for kind in TIMELINES if opened.get(kind)][:2])
+    timelines = dict([(kind, some[0]) for kind, some in opened.items() if some and is_timeline(kind)][:2])
     if not timelines or len(timelines) + len(opened.get("power", ())) < 2:
         return pd.DataFrame(), notes
     for place, report in enumerate(timelines.values()):
@@ -137,7 +137,7 @@ def profiled_kernels(opened: Opened) -> pd.DataFrame:
     innermost ones in which it spends the most); verdict (the one with the largest bound),
     gain_of_run_share (at most: the launch's bound by the kernel's share). Empty without both.
     """
-    timelines = [opened[kind][0] for kind in TIMELINES if opened.get(kind)]
+    timelines = [some[0] for kind, some in opened.items() if some and is_timeline(kind)]
     if not timelines or not opened.get("ncu"):
         return pd.DataFrame()
     report = timelines[0]
@@ -177,7 +177,7 @@ def profiled_kernels(opened: Opened) -> pd.DataFrame:
 
 def same_kind(before: Path, kind: Kind, opened: Opened) -> Any:
     """The opened file that one of before is compared with; `LabError` where there is none of its kind."""
-    kinds = [kind, *(TIMELINES if kind in TIMELINES else ())]
+    kinds = [kind, *(timelines() if is_timeline(kind) else ())]
     found = next((opened[one][0] for one in kinds if opened.get(one)), None)
     if found is None:
         raise LabError(

@@ -1,6 +1,7 @@
 """What a trace of torch.profiler says in a report."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pandas as pd
 
@@ -66,4 +67,7 @@ PART = Part(
     more=_more,
     idle=_idle,
     changed="labcode.verbs.report.changed:timelines",
+)
+OTHERS = replace(  # of any other format with the tables of a trace, but without operators and modules
+    PART, reports={name: PART.reports[name] for name in ("kernels", "calls", "counters")}
 )

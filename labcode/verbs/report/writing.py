@@ -1,33 +1,18 @@
-"""A document in; the texts of its cells, Markdown for a pull request, or JSON for machines out."""
+"""A document in; a few lines for a terminal, Markdown for a pull request, or JSON for machines out."""
 
 import json
 from collections.abc import Callable
-from typing import Any, TextIO
-
-import pandas as pd
+from typing import TextIO
 
 from labcode import __version__
 from labcode.analysis.rules.writing import NOT_ADDITIVE, record
 from labcode.analysis.stats.writer import records
 from labcode.outputs import DOCUMENT_SCHEMA
-from labcode.show import byte_text, grid, jsonable, markdown, one_line, percent, time_text, value_text
-from labcode.verbs.report.document import Changes, Document, Found, Shown
+from labcode.show import grid, jsonable, markdown, one_line, percent, time_text
+from labcode.verbs.report.document import Changes, Document, Found, Shown, readable
 
 ROWS_MD = 5  # of a table, in Markdown
 BRIEF = 10  # lines
-_LONGEST = 90
-_UNITS: tuple[tuple[tuple[str, ...], Callable[[float], str]], ...] = (
-    (("(ns)", "_ns"), time_text),
-    (("_bytes", "(bytes)"), byte_text),
-    (("share", "share_of_roof", "mfu"), percent),
-    (("(%)",), lambda value: f"{value:.1f}"),
-    (("(byte/s)", "bytes_per_s"), lambda value: f"{value / 1e9:,.0f} GB/s"),
-    (("flops_per_s",), lambda value: f"{value / 1e12:,.3g} TFLOP/s"),
-    (("(Hz)",), lambda value: f"{value / 1e6:,.0f} MHz"),
-    (("_j",), lambda value: f"{value:,.4g} J"),
-    (("_w",), lambda value: f"{value:,.4g} W"),
-)
-_WITHOUT = ("(ns)", "_ns", "_bytes", "(bytes)", "(byte/s)", "(Hz)", "_j", "_w", "bytes_per_s")
 
 
 def brief(document: Document) -> list[str]:
@@ -52,41 +37,6 @@ def brief(document: Document) -> list[str]:
             for title, ns, share in zip(rows["time of an iteration"], rows[gpu], rows["share"], strict=True)
         ]
     return [*lines, *last]
-
-
-def readable(rows: pd.DataFrame, longest: int = _LONGEST) -> tuple[list[str], list[bool], list[list[str]]]:
-    """A table for people: heads without units, which columns are numbers, the cells' texts with units."""
-    names = [str(name) for name in rows.columns]
-    numeric = [
-        pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
-        for dtype in rows.dtypes
-    ]
-    forms = [_form(name) if number else None for name, number in zip(names, numeric, strict=True)]
-    cells = [
-        [_text(value, form, longest) for value, form in zip(row, forms, strict=True)]
-        for row in rows.itertuples(index=False, name=None)
-    ]
-    return [_head(name) for name in names], numeric, cells
-
-
-def _form(name: str) -> Callable[[float], str] | None:
-    if name == "bytes":
-        return byte_text
-    return next((form for ends, form in _UNITS if name.endswith(ends)), None)
-
-
-def _head(name: str) -> str:
-    for unit in _WITHOUT:
-        name = name.removesuffix(unit)
-    return name.replace("_", " ").strip() or "bytes"
-
-
-def _text(value: Any, form: Callable[[float], str] | None, longest: int) -> str:
-    if value is None or value is pd.NA or (isinstance(value, float) and value != value):
-        return ""
-    if form is not None:
-        return form(float(value))
-    return one_line(value_text(value), longest)
 
 
 def write_json(document: Document, output: TextIO) -> None:

@@ -9,10 +9,9 @@ import pytest
 from labcode import reports
 from labcode.analysis.ledger.ledger import Ledger, ledgers
 from labcode.analysis.ledger.lines import Lines
-from labcode.analysis.ledger.owners import CODE, OWNERS, owner_of_name
 from labcode.analysis.ledger.replay import Replay, with_lengths
 from labcode.analysis.ledger.steady import judged, phases, steady
-from labcode.analysis.ledger.view import View
+from labcode.analysis.ledger.view import CODE, OWNERS, View, owner_of_name
 from labcode.analysis.timeline import overlap
 from labcode.store import SHIPPED_SET, load_set
 from tests.support import exports as x

@@ -2,7 +2,7 @@
 
 import pytest
 
-from labcode.analysis.timeline.own import own_file, own_name
+from labcode.analysis.buckets import own_file, own_name
 
 
 @pytest.mark.parametrize(

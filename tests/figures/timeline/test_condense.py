@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from labcode.figures.timeline.condense import GAP_PX, LOWEST, Condensed, assign_lanes, condense
+from labcode.figures.timeline.rows import GAP_PX, LOWEST, Condensed, assign_lanes, condense
 
 
 def run(*events: tuple[float, float], kinds: list[int] | None = None) -> Condensed:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from labcode.figures.timeline.groups import Choice, process_names, report_groups
+from labcode.figures.timeline.rows import Choice, process_names, report_groups
 from labcode.figures.timeline.tracks import Track, group_names
 from tests.figures.tables import Tables
 

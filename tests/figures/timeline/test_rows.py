@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from labcode.figures.timeline.groups import NO_GPU_WORK, Choice, Report, report_groups
 from labcode.figures.timeline.rows import (
+    NO_GPU_WORK,
+    Choice,
+    Report,
     Row,
     api_role,
     api_row,
@@ -15,6 +17,7 @@ from labcode.figures.timeline.rows import (
     kernel_label,
     nvtx_row,
     projection_row,
+    report_groups,
     stream_rows,
 )
 from labcode.reports.nsys.report import open_report

@@ -13,9 +13,8 @@ from PIL import Image
 from labcode.analysis.timeline.critical_path import critical_path
 from labcode.figures import compare_timelines, render, timeline
 from labcode.figures.style import LIGHT
-from labcode.figures.timeline.groups import NO_GPU_WORK
 from labcode.figures.timeline.picture import choose_unit, compose, draw_timeline
-from labcode.figures.timeline.rows import Group, Row, make_bars
+from labcode.figures.timeline.rows import NO_GPU_WORK, Group, Row, make_bars
 from labcode.reports.kineto.report import open_trace
 from tests.figures.reading import assert_readable, texts, words
 from tests.figures.tables import Tables, data_parallel, pipeline, streams, training

@@ -7,8 +7,9 @@ import pytest
 
 from labcode import store
 from labcode.reports.power.schema import write_document
+from labcode.verbs.report.document import readable
 from labcode.verbs.report.gather import gather
-from labcode.verbs.report.writing import BRIEF, brief, byte_text, readable
+from labcode.verbs.report.writing import BRIEF, brief
 from tests.analysis.timeline.test_iterations import steps
 from tests.support import exports as x
 from tests.support import power, traces
@@ -253,7 +254,6 @@ def test_cells_have_their_units() -> None:
     heads, numeric, cells = readable(rows)
     assert heads == ["Total Time", "busy share", "bytes", "x"] and all(numeric)
     assert cells == [["1.5 ms", "50.0 %", "2 MB", ""]]
-    assert byte_text(12) == "12 B"
     roof = pd.DataFrame({"bytes_per_s": [1.2e11], "flops_per_s": [3e12], "share_of_roof": [0.0625]})
     assert readable(roof)[0::2] == (
         ["bytes", "flops per s", "share of roof"],
