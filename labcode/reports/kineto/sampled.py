@@ -98,7 +98,7 @@ def functions(seen: Samples, thread: Thread, base_ns: int, start: Ints, end: Int
             stack.append(len(names))
             names.append(seen.frames[frame])
         before = path
-    table = np.array(rows, np.int64).T
+    table = np.array(rows, np.int64).reshape(-1, 5).T
     begun, ended = around.fitted(*table[:4])
     return Functions(names, begun, np.maximum(ended - begun, 0), table[4])
 

@@ -114,3 +114,9 @@ def test_looks_that_do_not_fit_together_are_none(tmp_path: Path, other: dict[str
     with reports.open(trace(tmp_path / "a.trace.json", [("a", 0, 9)], [(1, 0)], **other)) as report:
         assert sampled.samples(report.metadata()) is None
         assert not len(report.python_functions()) and len(report.ops()) == 1
+
+
+def test_a_thread_that_was_never_in_a_function_of_the_program_has_none(tmp_path: Path) -> None:
+    empty = trace(tmp_path / "a.trace.json", [("a", 0, 9)], [(1, 0), (5, 0)], paths=[[]])
+    with reports.open(empty) as report:
+        assert not len(report.python_functions())
