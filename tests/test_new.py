@@ -288,7 +288,7 @@ def test_a_format_is_opened_and_each_command_tells_of_it_in_one_line(
         assert line.endswith(" and not this, which is for no command") and "\n" not in line
     # what a format does not say is named by the type checker
     text = (root / "labcode/reports/made_up/__init__.py").read_text(encoding="utf-8")
-    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'flame'"):
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'flame'"):
         exec(text.replace("    flame=None,\n", ""), {})
 
 

@@ -5,13 +5,18 @@ from typing import Annotated, Any
 
 import typer
 
-from labcode.units import parse_size
-
 ASKED = "_LABCODE_COMPLETE"  # in the environment, when a shell asks what fits
 PLAIN: dict[str, Any] = {
     "rich_markup_mode": None,
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
+
+
+def _size(text: str) -> int:
+    from labcode.units import parse_size  # which few commands need
+
+    return parse_size(text, "--part-size")
+
 
 Also = Annotated[
     list[str] | None,
@@ -25,7 +30,7 @@ PartSize = Annotated[
     int | None,
     typer.Option(
         "--part-size",
-        parser=lambda text: parse_size(text, "--part-size"),
+        parser=_size,
         metavar="SIZE",
         help="Write NAME-1.tar, NAME-2.tar … of at most that size.",
     ),

@@ -1,9 +1,8 @@
 """What formats have in common: their kinds, what each declares, names of ranges, what a notebook shows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Kind = Literal[
     "nsys",
@@ -28,8 +27,7 @@ STEP = "ProfilerStep#"  # what torch.profiler calls its steps
 MEASURED = "lab:measured"  # the part that counts; `labcode.experiments.shared.common` opens it
 
 
-@dataclass(frozen=True)
-class Read:
+class Read(NamedTuple):
     """Versions of a format that are read, where a file says its own, what becomes of a newer one."""
 
     what: str
@@ -38,8 +36,7 @@ class Read:
     newer: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Format:
+class Format(NamedTuple):
     """One kind of file: ``what`` it is, and how each command handles it.
 
     Most fields are import paths (``module:name``): of what opens a file; of the versions that are read; for
@@ -52,7 +49,6 @@ class Format:
     what: str
     opens: str
     versions: str | None
-    ranges: str = ""  # what its ranges with a name are called, where it has any
     stats: str | None
     export: str | None
     diagnose: str | None
@@ -66,6 +62,7 @@ class Format:
     tables: str | None  # what rules look at, of an opened timeline: of any file that says what happened when
     report: str | None  # what is told of it in one
     several: bool = False  # whether a run may have several such files
+    ranges: str = ""  # what its ranges with a name are called, where it has any
 
     @property
     def suffixes(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from labcode.analysis.stats.shelf import NOTES, LackingError, Shelf, shelf_of
 from labcode.analysis.stats.table import length, texts_of
@@ -33,8 +33,7 @@ NOTHING = "Report was successfully run, but no data was returned."
 SUFFIXES = {"csv": ".csv", "json": ".json", "md": ".md", "table": ".txt"}
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(NamedTuple):
     """The files that were written, and a line for each report that was not: of which file, and why."""
 
     files: tuple[Path, ...]

@@ -25,7 +25,7 @@ def test_what_else_is_declared_is_there(kind: reports.Kind, name: str) -> None:
 
 
 def test_a_verb_cannot_be_forgotten() -> None:
-    with pytest.raises(TypeError, match="missing 14 required keyword-only arguments: 'opens', 'versions'"):
+    with pytest.raises(TypeError, match="missing 14 required positional arguments: 'opens', 'versions'"):
         Format(kind="nsys", what="a stub")  # type: ignore[call-arg]
 
 
