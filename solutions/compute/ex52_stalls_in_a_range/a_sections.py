@@ -92,7 +92,7 @@ def answers() -> Answers:
                         "SourceCounters -o step ./solver",
                     ),
                     Check(
-                        "without -o ncu prints, and writes no report",
+                        "without -o ncu writes no report",
                         lambda r: "export" in r.line,
                         "ncu --nvtx --nvtx-include step/ --section WarpStateStats --section "
                         "SourceCounters --import-source yes ./solver",
