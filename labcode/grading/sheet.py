@@ -737,7 +737,9 @@ def _gave(question: Question, value: Any, given: Any, right: Any) -> bool:
     """Whether a learner's answer is what a misreading gives; of a name, a part that no other has suffices."""
     if isinstance(question, Name) and isinstance(value, str):
         if isinstance(right, Names) and value not in right.all:  # it stands elsewhere in the capture
-            return value.lower() in given.lower() or (len(given) > 3 and given.lower() in value.lower())
+            others = any(given.lower() in name.lower() for name in right.all)  # then it may be one of those
+            part = len(given) > 3 and not others and given.lower() in value.lower()
+            return value.lower() in given.lower() or part
         return question.named(right, given) == value
     if isinstance(question, Number):
         return question.gives(value, given, right)

@@ -242,6 +242,15 @@ def test_a_number_is_a_misreadings_only_if_its_digits_say_so(written: str, said:
     assert told == f"n: {float(written)} is not right" + (f": {said}" if said else "")
 
 
+def test_a_part_of_a_name_from_elsewhere_is_told_where_no_other_has_it() -> None:
+    said = [Misreading("of the other run", {"k": "sgemm_kernel"})]
+    one = Sheet("QUESTIONS = ()\nanswers = None", Path("a.py"))
+    one.questions = (Name("k", "?"),)
+    right = Answers({"k": Names("nvjet", ("nvjet", "reduce_kernel"))}, said)
+    assert one.mistaken({"k": "sgemm"}, right) == [("of the other run", ["k"])]
+    assert one.mistaken({"k": "kernel"}, right) == []
+
+
 def test_a_ratio_turned_round_is_told() -> None:
     one = Sheet("QUESTIONS = ()\nanswers = None", Path("a.py"))
     one.questions = (Number("n", "?"),)
