@@ -94,6 +94,7 @@ LABCODE: Mapping[str, Options] = {
     },
 }
 TOOLS = ("nsys", "ncu", "torch.profiler", "labcode")
+_SHORT = 4  # letters: among such names the next in spelling is another thing
 _MISTYPED = 3  # edits between a name that is mistyped and the one that was meant
 _UNJUDGED = {  # options that there are, of which nothing is said here: those with a value, those without
     "nsys": (
@@ -612,7 +613,7 @@ def _edits(one: str, other: str) -> int:
 def _known(name: str | None, names: Sequence[str], of: str) -> str:
     if name in names:
         return str(name)
-    close = difflib.get_close_matches(name or "", names, n=1)
+    close = difflib.get_close_matches(name or "", names, n=1) if len(name or "") > _SHORT else []
     meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
     raise LabError(f"{of} has no {name or 'such argument'!r} among those known here; {meant}")
 

@@ -43,6 +43,7 @@ _SCALES = {
     1e9: "a factor of 1,000,000,000: check the unit",
     100.0: "a factor of 100: a share, or percent?",
 }
+_MAYBE = "perhaps: "
 _PERCENT = "a share runs from 0 to 1: in percent?"
 _OF_THE_BOOK = "that one came with the book: record it yourself"
 _MOST_OF_A_SHARE = 10.0  # as a ratio may be; what is more, in both forms, is neither
@@ -151,6 +152,10 @@ class Number(Question):
         rounded = digits > 1 and 10 * unit <= abs(value) and off <= unit / 2 * (1 + 1e-9)
         near = (rounded or off <= _PRINTED * abs(value)) and _NEARER * off <= abs(value - right)
         return self.same(value, given) and (near or off <= _SAME * abs(value))
+
+    def sure(self, value: float, given: float) -> bool:
+        """Whether an answer that is a misreading's number is so in three digits, not in two by chance."""
+        return _digits(given)[0] > 2 or abs(given - value) <= _SAME * abs(value)
 
     def turned(self, right: float) -> list[tuple[float, str]]:
         """Other numbers that the right one becomes, and what is said of each."""
@@ -630,7 +635,7 @@ class Sheet:
             if (
                 isinstance(one, Interval) and said != near
             ):  # of why somebody predicts there is no more than a guess
-                said = f"{near}; perhaps: {said}"
+                said = f"{near}; {_MAYBE}{said}"
             lines[place] = f"{lines[place]}: {said}" if said else lines[place]
         count = f"{len(bad)} of {len(self.questions)} answers"
         verb = "is" if len(bad) == 1 else "are"
@@ -640,7 +645,8 @@ class Sheet:
         """What misreadings say that fit every answer they would have given, and the keys they explain.
 
         Of several for a key those count that explain the most keys, what any number may be turned into among
-        them. Where two are left, both are told; where there are more, none.
+        them. Where two are left, both are told; where there are more, none. What two digits tell may be so by
+        chance.
         """
         questions = {one.key: one for one in self.questions}
         found: dict[str, list[tuple[int, Any, str]]] = {}
@@ -652,20 +658,22 @@ class Sheet:
             wrong = [k for k in misreading.gives if not questions[k].same(answers.right[k], given[k])]
             for key in wrong if fits else ():
                 found.setdefault(key, []).append((-len(wrong), misreading.gives[key], misreading.says))
-        for one in self.questions:
-            right = answers.right[one.key]
-            if not isinstance(one, Number) or one.same(right, given[one.key]):
+        for key, one in questions.items():
+            right = answers.right[key]
+            if not isinstance(one, Number) or one.same(right, given[key]):
                 continue
-            known = [value for _, value, _ in found.get(one.key, ())]
+            known = [value for _, value, _ in found.get(key, ())]
             for value, says in one.turned(right):
-                if one.gives(value, given[one.key], right) and not any(math.isclose(value, k) for k in known):
-                    found.setdefault(one.key, []).append((-1, value, says))
+                if one.gives(value, given[key], right) and not any(math.isclose(value, k) for k in known):
+                    found.setdefault(key, []).append((-1, value, says))
         told: dict[str, list[str]] = {}
         for key, each in found.items():
-            most = min(n for n, _, _ in each)
+            most, one = min(n for n, _, _ in each), questions[key]
             said = dict.fromkeys(says for n, _, says in each if n == most)
+            values = [value for n, value, _ in each if n == most]
+            chance = isinstance(one, Number) and not all(one.sure(value, given[key]) for value in values)
             if len(said) <= 2:
-                told.setdefault("; or else: ".join(said), []).append(key)
+                told.setdefault(_MAYBE * chance + "; or else: ".join(said), []).append(key)
         return list(told.items())
 
     def _predicted(self, one: Interval, right: Any, given: Sequence[float]) -> Predicted:

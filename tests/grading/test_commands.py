@@ -278,7 +278,11 @@ def test_what_labcode_would_print() -> None:
             "profile has no 'record_shape' among those known here; did you mean record_shapes",
         ),
         ("torch.profiler", "profile(with_stack=1)", "with_stack is True or False"),
-        ("torch.profiler", "profile(activities=[GPU])", "activities has no 'GPU'"),
+        (
+            "torch.profiler",
+            "profile(activities=[GPU])",
+            "activities has no 'GPU' among those known here; there are CPU, CUDA",
+        ),
         ("torch.profiler", "profile(schedule=3)", r"schedule=schedule\(wait="),
         ("torch.profiler", "profile(schedule=schedule(1, 1, 1))", "schedule takes its arguments by name"),
         ("torch.profiler", "profile(schedule=schedule(wait=1))", "schedule wants warmup, active, too"),

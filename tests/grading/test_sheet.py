@@ -204,7 +204,7 @@ def test_of_misreadings_that_cannot_be_told_from_each_other_both_are_told_and_of
     one = Sheet("QUESTIONS = ()\nanswers = None", Path("a.py"))
     one.questions = (Number("n", "?"),)
     said = [Misreading("one", {"n": 2.0}), Misreading("other", {"n": 2.01}), Misreading("far", {"n": 2.09})]
-    assert one.mistaken({"n": 2.0}, Answers({"n": 1.0}, said)) == [("one; or else: other", ["n"])]
+    assert one.mistaken({"n": 2.0}, Answers({"n": 1.0}, said)) == [("perhaps: one; or else: other", ["n"])]
     assert one.mistaken({"n": 2.09}, Answers({"n": 1.0}, said)) == [("far", ["n"])]
     assert one.mistaken({"n": 2.0}, Answers({"n": 1.0}, [*said, Misreading("third", {"n": 2.0})])) == []
 
@@ -227,6 +227,7 @@ def test_a_part_of_several_names_is_no_misreading() -> None:
         ("0.6", "rounded to so few digits the right one is that, too: write more"),
         ("0.606", ""),  # cut off, not rounded
         ("0.368", "1 minus the right share: the other part?"),
+        ("0.37", "perhaps: 1 minus the right share: the other part?"),
         ("0.485", "128 of 264; or else: 1 minus the right share: the other part?"),
         ("63.2", "a share runs from 0 to 1: in percent?"),
         ("1.582", "1 over the right one: the other way round?"),
