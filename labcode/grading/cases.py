@@ -5,6 +5,7 @@ it, and finds the typical mistake that an answer comes from.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -232,8 +233,10 @@ def _is_small(value: Any) -> bool:
     return _is_number(value) and abs(value) < _SMALL and value == int(value)
 
 
-def shape(expected: Any, got: Any, may_be_none: bool = False) -> str:
-    """In words: the answer is not of the kind that was asked for; ``may_be_none`` where None can be meant."""
+def shape(expected: Any, got: Any, may_be_none: bool = False, entry: bool = False) -> str:
+    """In words: the answer is not of the kind that was asked for; ``may_be_none`` where None can be meant,
+    ``entry`` of an entry of it, of which what is left over is not told.
+    """
     if got is None and may_be_none:
         return f"the answer should be {_kind(expected)}, not {_kind(got)}"
     if got is None:
@@ -259,16 +262,27 @@ def shape(expected: Any, got: Any, may_be_none: bool = False) -> str:
             return f"the answer should be {_kind(expected)}, not {_kind(got)}"
         if len(expected) != len(got):
             entries = "entry" if len(expected) == 1 else "entries"
-            return f"the answer should have {len(expected)} {entries}, it has {len(got)}"
+            left = "" if entry else _left_over(expected, got)
+            return f"the answer should have {len(expected)} {entries}, it has {len(got)}{left}"
         return _of_entries(list(zip(expected, got, strict=True)))
     if _is_number(expected) != _is_number(got) or isinstance(expected, str) != isinstance(got, str):
         return f"the answer should be {_kind(expected)}, not {_kind(got)}"
     return ""
 
 
+def _left_over(expected: Sequence[Any], got: Sequence[Any]) -> str:
+    """Which entries are missing or too many, where all others are right."""
+    right, other = Counter(map(repr, expected)), Counter(map(repr, got))
+    missing, beyond = list((right - other).elements()), list((other - right).elements())
+    if bool(missing) == bool(beyond):
+        return ""
+    few = ", ".join(cut(text, 60) for text in (missing or beyond)[:3])
+    return f" ({'missing' if missing else 'too many'}: {few}{', …' if len(missing or beyond) > 3 else ''})"
+
+
 def _of_entries(pairs: Sequence[tuple[Any, Any]]) -> str:
     """In words: entries are not of the kind that was asked for, all that are wrong in the same way."""
-    said = {shape(one, other, may_be_none=True) for one, other in pairs if not matches(one, other, 1e-6)}
+    said = {shape(one, other, True, True) for one, other in pairs if not matches(one, other, 1e-6)}
     found = said.pop() if len(said) == 1 else ""
     return found.replace("the answer", "an entry", 1).replace("the keys", "an entry: the keys", 1)
 

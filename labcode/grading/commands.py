@@ -33,7 +33,11 @@ NSYS: Options = {
     "python-backtrace": ("", ("cuda", "none"), "none"),
     "cudabacktrace": ("", _ANY, "none"),
     "pytorch": ("", _ANY, "none"),
-    "cuda-graph-trace": ("", ("graph", "node"), "graph"),
+    "cuda-graph-trace": (
+        "",
+        tuple(one + origin for one in ("graph", "node") for origin in ("", ":host-only", ":host-and-device")),
+        "graph",
+    ),
     "cuda-memory-usage": ("", _YES_NO, "false"),
     "gpu-metrics-devices": ("", _ANY, "none"),
     "gpu-metrics-frequency": ("", _ANY, "10000"),
@@ -65,7 +69,7 @@ NCU: Options = {
     "profile-from-start": ("", ("on", "off", "yes", "no", "1", "0"), "on"),
     "replay-mode": ("", ("kernel", "application", "range", "app-range"), "kernel"),
     "cache-control": ("", ("all", "none"), "all"),
-    "clock-control": ("", ("base", "none"), "base"),
+    "clock-control": ("", ("base", "boost", "none", "reset"), "base"),
     "graph-profiling": ("", ("node", "graph"), "node"),
     "target-processes": ("", ("application-only", "all"), "all"),
     "import-source": ("", ("yes", "no", "on", "off"), "no"),
@@ -90,6 +94,7 @@ LABCODE: Mapping[str, Options] = {
     },
 }
 TOOLS = ("nsys", "ncu", "torch.profiler", "labcode")
+_SHORT = 4  # letters: among such names the next in spelling is another thing
 _MISTYPED = 3  # edits between a name that is mistyped and the one that was meant
 _UNJUDGED = {  # options that there are, of which nothing is said here: those with a value, those without
     "nsys": (
@@ -99,8 +104,9 @@ _UNJUDGED = {  # options that there are, of which nothing is said here: those wi
         "",
     ),
     "ncu": (
-        "app-replay-mode apply-rules kill log-file page pm-sampling-interval print-details print-summary "
-        "print-units rule source-folders warp-sampling-interval warp-sampling-max-passes",
+        "app-replay-mode apply-rules kill log-file page pipeline-boost-state pm-sampling-interval "
+        "print-details print-summary print-units rule source-folders warp-sampling-interval "
+        "warp-sampling-max-passes",
         "call-stack csv disable-extra-suffixes verbose",
     ),
 }
@@ -123,8 +129,8 @@ _BEYOND = {  # options that there are, and change what nothing here tells
 _SETS = {
     "": {"SpeedOfLight", "LaunchStats", "Occupancy", "WorkloadDistribution"},
     "basic": {"SpeedOfLight", "LaunchStats", "Occupancy", "WorkloadDistribution"},
-    "detailed": {"SpeedOfLight", "LaunchStats", "Occupancy", "ComputeWorkloadAnalysis", "SourceCounters"}
-    | {"MemoryWorkloadAnalysis", "WorkloadDistribution"},
+    "detailed": {"SpeedOfLight", "SpeedOfLight_RooflineChart", "LaunchStats", "Occupancy", "SourceCounters"}
+    | {"ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis", "WorkloadDistribution"},
     "roofline": {"SpeedOfLight", "SpeedOfLight_RooflineChart", "WorkloadDistribution"},
     "full": {"SpeedOfLight", "SpeedOfLight_RooflineChart", "LaunchStats", "Occupancy", "SourceCounters"}
     | {"ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis", "MemoryWorkloadAnalysis_Tables"}
@@ -174,7 +180,8 @@ class Nsys:
     @property
     def traces(self) -> frozenset[str]:
         """The APIs that are traced."""
-        return frozenset(self.line["trace"].split(",")) - {"none"}
+        forms = {"cuda-hw": "cuda", "cuda-sw": "cuda"}
+        return frozenset(forms.get(name, name) for name in self.line["trace"].split(",")) - {"none"}
 
     @property
     def cpu_samples(self) -> bool:
@@ -199,7 +206,7 @@ class Nsys:
     @property
     def graph_nodes(self) -> bool:
         """Whether each kernel of a graph is seen, not only the graph as a whole."""
-        return self.line["cuda-graph-trace"] == "node" and "cuda" in self.traces
+        return self.line["cuda-graph-trace"].startswith("node") and "cuda" in self.traces
 
     @property
     def memory_usage(self) -> bool:
@@ -252,8 +259,8 @@ class Ncu:
     @property
     def sections(self) -> frozenset[str]:
         """The sections of the report."""
-        own = [name for one in self.line.options.get("section", ()) for name in one.split(",")]
-        if (own or "metrics" in self.line) and "set" not in self.line:
+        own = [name for one in self.line.options.get("section", ()) for name in _sections(one)]
+        if ("section" in self.line or "metrics" in self.line) and "set" not in self.line:
             return frozenset(own)
         return frozenset({*own, *_SETS[self.line["set"]]})
 
@@ -261,6 +268,15 @@ class Ncu:
     def metrics(self) -> frozenset[str]:
         """The counters that were asked for by name."""
         return frozenset(name for one in self.line.options.get("metrics", ()) for name in one.split(","))
+
+    def counts(self, metric: str) -> bool:
+        """Whether a counter was asked for: by its name, without how it is summed up, or by ``regex:…``."""
+        return any(
+            re.search(name.removeprefix("regex:"), metric)
+            if name.startswith("regex:")
+            else name in (metric, metric.partition(".")[0])
+            for name in self.metrics
+        )
 
     @property
     def source(self) -> bool:
@@ -372,8 +388,9 @@ class Torch:
         wait, warmup, active = (int(plan.get(name, 0)) for name in ("wait", "warmup", "active"))
         first, repeat = int(plan.get("skip_first", 0)), int(plan.get("repeat", 0))
         cycle, found = wait + warmup + active, []
+        waited = wait if plan.get("skip_first_wait") else 0
         for step in range(first, steps):
-            at, place = divmod(step - first, cycle)
+            at, place = divmod(step - first + waited, cycle)
             if (not repeat or at < repeat) and place >= wait + warmup:
                 found.append(step)
         return found
@@ -526,7 +543,12 @@ _TORCH = (
     *("activities", "schedule", "on_trace_ready", "record_shapes", "profile_memory", "with_stack"),
     *("with_flops", "with_modules"),
 )
-_SCHEDULE = ("wait", "warmup", "active", "repeat", "skip_first")
+_SCHEDULE = ("wait", "warmup", "active", "repeat", "skip_first", "skip_first_wait")
+_ACTIVITIES = ("CPU", "CUDA", "XPU", "MTIA", "HPU", "PrivateUse1")
+_TORCH_UNJUDGED = (
+    *("experimental_config", "execution_trace_observer", "acc_events", "custom_trace_id_callback"),
+    "post_processing_timeout_s",
+)
 
 
 def _torch(text: str) -> Torch:
@@ -541,12 +563,13 @@ def _torch(text: str) -> Torch:
         raise LabError("profile takes its arguments by name: activities=[…], …")
     found: dict[str, Any] = {}
     for one in call.keywords:
-        found[_known(one.arg, _TORCH, "profile")] = one.value
+        if one.arg not in _TORCH_UNJUDGED:
+            found[_known(one.arg, _TORCH, "profile")] = one.value
     given: dict[str, Any] = {}
     for name, value in found.items():
         if name == "activities":
             each = value.elts if isinstance(value, ast.List | ast.Tuple | ast.Set) else [value]
-            given[name] = tuple(_known(_last(item), ("CPU", "CUDA", "XPU"), "activities") for item in each)
+            given[name] = tuple(_known(_last(item), _ACTIVITIES, "activities") for item in each)
         elif name == "schedule":
             if not (isinstance(value, ast.Call) and _last(value.func) == "schedule"):
                 raise LabError("schedule=schedule(wait=…, warmup=…, active=…)")
@@ -571,8 +594,8 @@ def _torch(text: str) -> Torch:
 
 
 def _number(node: ast.expr) -> int:
-    if isinstance(node, ast.Constant) and type(node.value) is int and node.value >= 0:
-        return node.value
+    if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value >= 0:
+        return int(node.value)
     raise LabError("schedule counts steps: whole numbers")
 
 
@@ -590,9 +613,9 @@ def _edits(one: str, other: str) -> int:
 def _known(name: str | None, names: Sequence[str], of: str) -> str:
     if name in names:
         return str(name)
-    close = difflib.get_close_matches(name or "", names, n=1)
+    close = difflib.get_close_matches(name or "", names, n=1) if len(name or "") > _SHORT else []
     meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
-    raise LabError(f"{of} has no {name or 'such argument'!r}; {meant}")
+    raise LabError(f"{of} has no {name or 'such argument'!r} among those known here; {meant}")
 
 
 def _is_called(name: str, kernel: str) -> bool:
@@ -625,6 +648,17 @@ def _of_id(text: str) -> tuple[str, str]:
 def _within(filtered: str, ranges: Sequence[str]) -> bool:
     """Whether a filter of NVTX ranges takes in a launch.
 
-    ``step/`` is a range of push and pop, ``step`` one of start and end, of which these examples have none.
+    ``step/`` is a range of push and pop, ``step`` one of start and end, of which these examples have none;
+    ``[`` and ``]`` are the bottom and the top of the stack.
     """
-    return filtered.endswith("/") and filtered.rstrip("/") in ranges
+    name = filtered.removeprefix("[").removesuffix("]")
+    return name.endswith("/") and name.rstrip("/") in ranges
+
+
+def _sections(name: str) -> list[str]:
+    """The sections of a name, or of ``regex:…``, which has to fit whole."""
+    if not name.startswith("regex:"):
+        return name.split(",")
+    return sorted(
+        one for one in set().union(*_SETS.values()) if re.fullmatch(name.removeprefix("regex:"), one)
+    )

@@ -24,6 +24,7 @@ import tomllib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -42,19 +43,36 @@ _SCALES = {
     1e9: "a factor of 1,000,000,000: check the unit",
     100.0: "a factor of 100: a share, or percent?",
 }
+_MAYBE = "perhaps: "
+_PERCENT = "a share runs from 0 to 1: in percent?"
 _OF_THE_BOOK = "that one came with the book: record it yourself"
 _MOST_OF_A_SHARE = 10.0  # as a ratio may be; what is more, in both forms, is neither
 _THOUSAND, _SAME_SIZE = 1000.0, 3.0  # an interval in the next unit, of a prediction that is no further off
-_AS_NEAR = 0.001  # of misreadings' numbers: they cannot be told from each other
-_NEAR = 4  # times the tolerance: read off too roughly,
-_ALIKE, _SAME = 0.02, 1e-4  # of a misreading's number: further off it is another one, however it is rounded
+_ALIKE, _SAME = 0.02, 1e-4  # of a number in another unit, and of one that is the same
+_PRINTED = 0.001  # a quotient of two numbers of four digits, as reports print them, is off by so much at most
+_NEARER = (
+    20  # times as near to a misreading's number as that is to the right one: a digit more than is needed
+)
+_TWO_DIGITS = 0.05  # by so much at most is a number off that is rounded to two digits
 _NUMBER = r"(?:\d{1,3}(?:[, ]\d{3})+|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?"
 _QUANTITY = re.compile(rf"\s*([-+]?{_NUMBER})\s*(.*?)\s*")
 _SPAN = re.compile(rf"\s*\[?\s*({_NUMBER})\s*(.*?)\s*(?:to|and|,|-|–|…)\s*({_NUMBER})\s*(.*?)\s*\]?\s*")
 _THINGS = re.compile(
     r"(?!\S*(?:second|minute|hour|byte|watt|joule|hertz))(?:[a-z]{4,}|x|×)(?:/s| [a-z]+)*"  # what is counted
 )
-_ROUGHLY = 0.15  # if it is no more than so much beside the right one, or twice the tolerance
+
+
+class _Float(float):
+    """A number that remembers how it was written."""
+
+    text: str
+
+    @classmethod
+    def read(cls, text: str) -> "_Float":
+        """The number in a text."""
+        found = cls(text)
+        found.text = text
+        return found
 
 
 @dataclass(frozen=True)
@@ -125,20 +143,29 @@ class Number(Question):
         """Within the tolerance."""
         return bool(abs(given - right) <= self._allowed(right))
 
-    def gives(self, value: float, given: float) -> bool:
-        """Whether an answer is a misreading's number: within the tolerance, and no further off than by how
-        it is rounded.
+    def gives(self, value: float, given: float, right: float) -> bool:
+        """Whether an answer is a misreading's number, within the tolerance: rounded to the digits that were
+        written, two or more, or made of what reports print; and with a digit more than tells it from the
+        right one, if it is not the same.
         """
-        whole, _, behind = f"{given:.9f}".rstrip("0").partition(".")
-        rounding = 10.0 ** (-len(behind) or len(whole) - len(whole.rstrip("0")))
-        off = min(_ALIKE * abs(value), max(rounding, _SAME * abs(value)))
-        return self.same(value, given) and abs(given - value) <= off * (1 + 1e-9)
+        off, (digits, unit) = abs(given - value), _digits(given)
+        rounded = digits > 1 and 10 * unit <= abs(value) and off <= unit / 2 * (1 + 1e-9)
+        near = (rounded or off <= _PRINTED * abs(value)) and _NEARER * off <= abs(value - right)
+        return self.same(value, given) and (near or off <= _SAME * abs(value))
+
+    def sure(self, value: float, given: float) -> bool:
+        """Whether an answer that is a misreading's number is so in three digits, not in two by chance."""
+        return _digits(given)[0] > 2 or abs(given - value) <= _SAME * abs(value)
+
+    def turned(self, right: float) -> list[tuple[float, str]]:
+        """Other numbers that the right one becomes, and what is said of each."""
+        return [] if self.unit or not right else [(1 / right, "1 over the right one: the other way round?")]
 
     def _allowed(self, right: float) -> float:
         return max(self.by, self.within * abs(right)) * (1 + 1e-9)
 
     def near(self, right: Any, given: Any) -> str:
-        """A wrong unit, a ratio turned round that looks like one, a sign, or too rough a reading."""
+        """A wrong unit, a sign, or too few digits."""
         for factor, words in _SCALES.items():
             if factor == 100 and (
                 self.unit not in ("", "%") or min(abs(given), abs(right)) > _MOST_OF_A_SHARE
@@ -146,14 +173,13 @@ class Number(Question):
                 continue  # no share in any form
             for scale in (factor, 1 / factor):
                 if right and math.isclose(given, right * scale, rel_tol=_ALIKE):
-                    turned = not self.unit and abs(given * right - 1) < abs(given / (right * scale) - 1)
-                    return "the other way round" if turned else words
-        if not self.unit and given and right and self.gives(1 / right, given):
-            return "the other way round"
+                    return words
         if right and self.same(-right, given):
             return "the sign is the other way round"
-        allowed = self._allowed(right)
-        if abs(given - right) <= min(_NEAR * allowed, max(2 * allowed, _ROUGHLY * abs(right))):
+        off, unit = abs(given - right), _digits(given)[1]
+        if off <= unit / 2 and unit < abs(right):
+            return "rounded to so few digits the right one is that, too: write more"
+        if off <= min(2 * self._allowed(right), _TWO_DIGITS * abs(right)):
             close = "another number than the one asked for, or read off too roughly?"
             return f"near, but not within {self._tolerance()}: {close}"
         return ""
@@ -206,31 +232,28 @@ class Share(Number):
         """From 0 to 1."""
         return f"a share from 0 to 1, within {self.by:g}"
 
-    def near(self, right: Any, given: Any) -> str:
-        """Percent, no share, the other part, or too rough a reading."""
-        if self.gives(1 - right, given):
-            return "this is the other part: 1 minus the share that was asked for"
-        others = [
-            (100 * right, "a share runs from 0 to 1; this is in percent"),
-            (100 * (1 - right), "this is the other part, in percent; a share runs from 0 to 1"),
+    def turned(self, right: float) -> list[tuple[float, str]]:
+        """The other part, percent, and other ratios of the two parts."""
+        found = [
+            (1 - right, "1 minus the right share: the other part?"),
+            (100 * right, _PERCENT),
         ]
-        if 0 < right < 1 and given not in (1, 2):  # which say little
-            others += [
-                (1 / right, "the other way round"),
+        if 0 < right < 1:
+            found.append((100 * (1 - right), "100 times the rest of the share: the other part, in percent?"))
+            found += super().turned(right)
+        if 0.05 < right < 0.95:  # else a part and the whole are about the same
+            found += [
                 (right / (1 - right), "the part over the rest; a share is the part over the whole"),
                 (1 / right - 1, "the rest over the part; a share is the part over the whole"),
             ]
-        plain, least = Number(self.key, ""), 1 if given > 1 else _AS_NEAR / abs(given or 1)
-        found = [(_apart(value, given), words) for value, words in others if plain.gives(value, given)]
-        found = sorted((far, words) for far, words in found if far <= least)
-        if found:
-            return "; or else: ".join(w for far, w in found[:2] if far <= found[0][0] + _AS_NEAR)
+        return found
+
+    def near(self, right: Any, given: Any) -> str:
+        """No share, or too rough a reading."""
         if not 0 <= given <= 1:
-            beyond = f"{given:g} is {'below' if given < 0 else 'above'}"
             percent = self.same(right, given / 100)
-            return f"a share runs from 0 to 1; {'this is in percent' if percent else beyond}"
-        close = max(2 * self.by, _ROUGHLY * abs(right))
-        return super().near(right, given) if abs(given - right) <= min(_NEAR * self.by, close) else ""
+            return _PERCENT if percent else f"asked for is a share, from 0 to 1: {self.asks}"
+        return super().near(right, given)
 
 
 @dataclass(frozen=True)
@@ -542,7 +565,7 @@ class Sheet:
     def read(self, text: str) -> tuple[dict[str, Any], list[str], list[str]]:
         """The answers of a filled-in sheet, the keys still empty, and what is wrong with the rest."""
         try:
-            data = tomllib.loads(text)
+            data = tomllib.loads(text, parse_float=_Float.read)
         except tomllib.TOMLDecodeError as error:
             return {}, [], [f"not a TOML file: {_where(str(error), text)}"]
         except (ValueError, RecursionError):
@@ -612,7 +635,7 @@ class Sheet:
             if (
                 isinstance(one, Interval) and said != near
             ):  # of why somebody predicts there is no more than a guess
-                said = f"{near}; perhaps: {said}"
+                said = f"{near}; {_MAYBE}{said}"
             lines[place] = f"{lines[place]}: {said}" if said else lines[place]
         count = f"{len(bad)} of {len(self.questions)} answers"
         verb = "is" if len(bad) == 1 else "are"
@@ -621,11 +644,12 @@ class Sheet:
     def mistaken(self, given: Mapping[str, Any], answers: Answers) -> list[tuple[str, list[str]]]:
         """What misreadings say that fit every answer they would have given, and the keys they explain.
 
-        Of several for a key those count that explain the most keys, and of alike numbers the nearest. Where
-        two are left, both are told; where there are more, none.
+        Of several for a key those count that explain the most keys, what any number may be turned into among
+        them. Where two are left, both are told; where there are more, none. What two digits tell may be so by
+        chance.
         """
         questions = {one.key: one for one in self.questions}
-        found: dict[str, list[tuple[int, float, str]]] = {}
+        found: dict[str, list[tuple[int, Any, str]]] = {}
         for misreading in answers.misreadings:
             fits = all(
                 _gave(questions[key], value, given[key], answers.right[key])
@@ -633,14 +657,23 @@ class Sheet:
             )
             wrong = [k for k in misreading.gives if not questions[k].same(answers.right[k], given[k])]
             for key in wrong if fits else ():
-                far = _apart(misreading.gives[key], given[key])
-                found.setdefault(key, []).append((-len(wrong), far, misreading.says))
+                found.setdefault(key, []).append((-len(wrong), misreading.gives[key], misreading.says))
+        for key, one in questions.items():
+            right = answers.right[key]
+            if not isinstance(one, Number) or one.same(right, given[key]):
+                continue
+            known = [value for _, value, _ in found.get(key, ())]
+            for value, says in one.turned(right):
+                if one.gives(value, given[key], right) and not any(math.isclose(value, k) for k in known):
+                    found.setdefault(key, []).append((-1, value, says))
         told: dict[str, list[str]] = {}
         for key, each in found.items():
-            most, nearest, _ = min(each)
-            says = dict.fromkeys(says for n, far, says in each if n == most and far <= nearest + _AS_NEAR)
-            if len(says) <= 2:
-                told.setdefault("; or else: ".join(says), []).append(key)
+            most, one = min(n for n, _, _ in each), questions[key]
+            said = dict.fromkeys(says for n, _, says in each if n == most)
+            values = [value for n, value, _ in each if n == most]
+            chance = isinstance(one, Number) and not all(one.sure(value, given[key]) for value in values)
+            if len(said) <= 2:
+                told.setdefault(_MAYBE * chance + "; or else: ".join(said), []).append(key)
         return list(told.items())
 
     def _predicted(self, one: Interval, right: Any, given: Sequence[float]) -> Predicted:
@@ -712,14 +745,21 @@ def _gave(question: Question, value: Any, given: Any, right: Any) -> bool:
     """Whether a learner's answer is what a misreading gives; of a name, a part that no other has suffices."""
     if isinstance(question, Name) and isinstance(value, str):
         if isinstance(right, Names) and value not in right.all:  # it stands elsewhere in the capture
-            return value.lower() in given.lower() or (len(given) > 3 and given.lower() in value.lower())
+            others = any(given.lower() in name.lower() for name in right.all)  # then it may be one of those
+            part = len(given) > 3 and not others and given.lower() in value.lower()
+            return value.lower() in given.lower() or part
         return question.named(right, given) == value
-    return question.gives(value, given) if isinstance(question, Number) else question.same(value, given)
+    if isinstance(question, Number):
+        return question.gives(value, given, right)
+    return question.same(value, given)
 
 
-def _apart(value: Any, given: Any) -> float:
-    """How far an answer is from a misreading's number, as a share of it; nothing where it is no number."""
-    return abs(given - value) / (abs(value) or 1.0) if _is_number(value) and _is_number(given) else 0.0
+def _digits(given: float) -> tuple[int, float]:
+    """How many digits a number was written with (zeros that end a whole one are none), and the last unit."""
+    text = getattr(given, "text", repr(given) if isinstance(given, int) else repr(float(given)))
+    _, digits, place = Decimal(text).as_tuple()
+    zeros = len(digits) - len("".join(map(str, digits)).rstrip("0")) if isinstance(given, int) else 0
+    return len(digits) - zeros, 10.0 ** (int(place) + zeros)
 
 
 def _where(message: str, text: str) -> str:

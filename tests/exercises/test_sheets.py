@@ -74,7 +74,7 @@ def test_every_misreading_is_wrong_and_told(short: str) -> None:
         wrong = [key for key in misreading.gives if not questions[key].same(answers.right[key], given[key])]
         assert wrong, misreading.says
         told = {key: says for says, keys in found.mistaken(given, answers) for key in keys}
-        assert misreading.says in told.values(), (misreading.says, told)
+        assert any(misreading.says in one for one in told.values()), (misreading.says, told)
 
 
 @EACH

@@ -110,7 +110,9 @@ def test_options_of_labcode_are_those_of_the_command() -> None:
         ("", "traces", {"cuda", "nvtx", "osrt", "opengl"}),
         ("-t none", "traces", set()),
         ("-t nvtx --python-backtrace=cuda", "python_backtraces", False),
+        ("-t cuda-sw", "traces", {"cuda"}),
         ("--cuda-graph-trace=node", "graph_nodes", True),
+        ("--cuda-graph-trace=node:host-only", "graph_nodes", True),
         ("", "graph_nodes", False),
         ("", "begins", "at once"),
         ("-y 5", "begins", "after 5 s"),
@@ -143,6 +145,7 @@ LAUNCHES = [Launch("copy"), Launch("gemm", ("step",)), Launch("gemm"), Launch("s
         ("-k gemm --launch-skip-before-match 2", [2]),
         ("--nvtx --nvtx-include step/", [1, 3]),
         ("--nvtx --nvtx-include step", []),
+        ("--nvtx --nvtx-include [step/]", [1, 3]),
         ("--nvtx-include step/", []),
         ("--nvtx --nvtx-exclude step/", [0, 2]),
         ("--nvtx --nvtx-include step/ --nvtx-exclude tail/", [1]),
@@ -173,6 +176,12 @@ def test_what_ncu_would_collect() -> None:
     assert ncu("--section WarpStateStats").sections == {"WarpStateStats"}
     assert ncu("--set full --section PmSampling").sections > {"WarpStateStats", "PmSampling"}
     assert ncu("--metrics a,b").metrics == {"a", "b"} and not ncu("--metrics a").sections
+    assert not ncu("--section regex:WarpState").sections, "it has to fit whole"
+    assert ncu("--section regex:Warp.*").sections == {"WarpStateStats"}
+    assert ncu("--metrics a,regex:^b__t").counts("a.sum") and ncu("--metrics regex:^b__t").counts(
+        "b__time.max"
+    )
+    assert not ncu("--metrics a.sum").counts("a.max") and not ncu("--clock-control boost").clocks_as_they_are
     assert not ncu("").clocks_as_they_are and ncu("--clock-control none").clocks_as_they_are
     assert not ncu("").caches_as_they_are and ncu("--cache-control none").caches_as_they_are
     assert ncu("--import-source yes").source and not ncu("").source
@@ -201,7 +210,13 @@ def test_what_torch_would_record() -> None:
 
 def test_schedules_are_those_of_pytorch() -> None:
     profiler = pytest.importorskip("torch.profiler")
-    for plan in ({"wait": 2, "warmup": 1, "active": 3, "repeat": 2}, {"wait": 1, "warmup": 0, "active": 2}):
+    plans = (
+        {"wait": 2, "warmup": 1, "active": 3, "repeat": 2},
+        {"wait": 1, "warmup": 0, "active": 2},
+        {"wait": 5, "warmup": 1, "active": 2, "skip_first": 3, "skip_first_wait": 1},
+        {"wait": 5, "warmup": 1, "active": 2, "skip_first": 3, "skip_first_wait": True, "repeat": 2},
+    )
+    for plan in plans:
         actions = profiler.schedule(**plan)
         real = [step for step in range(20) if "RECORD" in actions(step).name]
         words = ", ".join(f"{name}={value}" for name, value in plan.items())
@@ -260,10 +275,14 @@ def test_what_labcode_would_print() -> None:
         (
             "torch.profiler",
             "profile(record_shape=True)",
-            "profile has no 'record_shape'; did you mean record_shapes",
+            "profile has no 'record_shape' among those known here; did you mean record_shapes",
         ),
         ("torch.profiler", "profile(with_stack=1)", "with_stack is True or False"),
-        ("torch.profiler", "profile(activities=[GPU])", "activities has no 'GPU'"),
+        (
+            "torch.profiler",
+            "profile(activities=[GPU])",
+            "activities has no 'GPU' among those known here; there are CPU, CUDA",
+        ),
         ("torch.profiler", "profile(schedule=3)", r"schedule=schedule\(wait="),
         ("torch.profiler", "profile(schedule=schedule(1, 1, 1))", "schedule takes its arguments by name"),
         ("torch.profiler", "profile(schedule=schedule(wait=1))", "schedule wants warmup, active, too"),

@@ -64,7 +64,7 @@ def answers() -> Answers:
                 {"idle": opened.idle_share(whole)},
             ),
             Misreading(
-                "the steady state copies nothing to the GPU: what it trains on lies there already",
+                "the steady state copies nothing to the GPU",
                 {"cause": "the data loader"},
             ),
             Misreading("in the steady state no call waits for the GPU", {"cause": "synchronization"}),

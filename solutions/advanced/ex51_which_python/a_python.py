@@ -40,7 +40,7 @@ def answers() -> Answers:
                         "python train.py",
                     ),
                     Check(
-                        "native code is sampled, too, as it is by default",
+                        "native code is sampled, too (it is by default; -s none leaves it out)",
                         lambda r: not r.cpu_samples,
                         "nsys profile -t cuda --python-sampling=true python train.py",
                     ),
@@ -82,7 +82,7 @@ def answers() -> Answers:
                         "python train.py",
                     ),
                     Check(
-                        "native code is sampled, too, as it is by default",
+                        "native code is sampled, too (it is by default; -s none leaves it out)",
                         lambda r: not r.cpu_samples,
                         "nsys profile -t cuda --python-backtrace=cuda python train.py",
                     ),

@@ -72,10 +72,6 @@ def answers() -> Answers:
             Misreading("that is cuTile", {"attention": tiles}),
             Misreading("that is TileLang", {"attention": us(whole, "cuda") / us(whole, "tilelang")}),
             Misreading(
-                f"perhaps rounded; or else: cuTile ({tiles:.3f}), or with the mask ({masked:.3f})",
-                {"attention": 0.6},
-            ),
-            Misreading(
                 "those are rates, and the mask halves the FLOP: times are asked for",
                 {"mask": us(whole, "triton") / us(causal, "triton") / 2},
             ),

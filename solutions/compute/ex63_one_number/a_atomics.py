@@ -1,8 +1,8 @@
 """Predict compute-ex63: what do atomics cost?
 
-78,643,200 float32 are summed up on an H200 in rows: vectorized reads them at the memory's rate,
-tree adds them in shared memory with one barrier per round, atomics adds each element to its row's sum
-by an atomic. captures/h200/ncu_sum/exam_steps.ncu-rep.xz has the measurement; predict before you
+78,643,200 float32 are summed up on an H200: vectorized reads them at the memory's rate, tree adds
+them in shared memory with one barrier per round, atomics adds each element by an atomic to the one
+sum in memory. captures/h200/ncu_sum/exam_steps.ncu-rep.xz has the measurement; predict before you
 look. Write each prediction as [low, high]: the narrower, the more it is worth, if the measurement
 lies within. The first grading is the one that is kept.
 """

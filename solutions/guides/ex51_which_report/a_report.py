@@ -4,9 +4,6 @@ For a file run.sqlite (an export of Nsight Systems with samples of Python). Each
 the steady state: `diagnose` does by itself, `stats` does with --window steady.
 """
 
-from collections.abc import Callable
-
-from labcode.grading.commands import Labcode
 from labcode.grading.sheet import Answers, Check, Command, Commands
 
 QUESTIONS = (
@@ -17,11 +14,9 @@ QUESTIONS = (
 )
 
 
-def _other(asked: str) -> Callable[[Labcode], str]:
+def _other(asked: str) -> str:
     """What is told of a report that does not answer."""
-    return lambda r: (
-        f"asked for are {asked}; labcode stats --list says what {', '.join(r.reports) or 'a report'} tells"
-    )
+    return f"asked for are {asked}; labcode stats --list says what each report tells"
 
 
 def answers() -> Answers:

@@ -1,5 +1,6 @@
 """Hidden cases of part b (what the CPU did in gaps): a generator or captures in, cases out."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -198,16 +199,16 @@ def _questions(name: str, tables: Tables, window: Window, *, slow: bool = False)
     gaps = sorted(
         (gap for gap in rows if gap[2] != window[1]), key=lambda gap: (gap[1] - gap[2], gap[1], gap[0])
     )
-    threads = {gap: _launcher(ops, api, gap[0], gap[2]) for gap in gaps}
+    threads = _launchers(ops, api, gaps)
     unknown = [gap for gap in gaps if threads[gap] is None]
     summary = _summary(tables, window)
     cases = []
     for device, _, end in [*gaps[:2], *unknown[:1]]:
         text = f"{summary}; device = {device}, time_ns = {end}"
         cases.append(Case(name, text, "launching_thread", (ops, api, device, end)))
-    for gap in gaps[:3]:
-        if threads[gap] is not None:
-            (pid, tid), (_, start, end) = threads[gap], gap
+    for gap in gaps[:2]:
+        if (thread := threads[gap]) is not None:
+            (pid, tid), (_, start, end) = thread, gap
             text = f"{len(api)} calls; pid = {pid}, tid = {tid}, start_ns = {start}, end_ns = {end}"
             cases.append(Case(name, text, "what_it_did", (api, pid, tid, start, end)))
             cases.append(_range_case(name, nvtx, pid, tid, (start + end) // 2))
@@ -222,11 +223,18 @@ def _range_case(name: str, nvtx: pd.DataFrame, pid: int, tid: int, time_ns: int)
     return Case(name, text, "range_at", (nvtx, pid, tid, time_ns))
 
 
-def _launcher(ops: pd.DataFrame, api: pd.DataFrame, device: int, time_ns: int) -> Any:
-    """The thread to ask about, if its call is there."""
-    op = ops[(ops["device"] == device) & (ops["start_ns"] == time_ns)].iloc[0]
-    calls = api[(api["pid"] == op["pid"]) & (api["correlation"] == op["correlation"])]
-    return None if calls.empty else (int(calls["pid"].iloc[0]), int(calls["tid"].iloc[0]))
+def _launchers(
+    ops: pd.DataFrame, api: pd.DataFrame, gaps: Sequence[tuple[int, int, int]]
+) -> dict[tuple[int, int, int], tuple[int, int] | None]:
+    """The thread that ends each gap, if its call is there; of several operations or calls the first."""
+
+    def first(table: pd.DataFrame, *keys: str) -> dict[tuple[int, int], tuple[int, ...]]:
+        rows = list(zip(*(table[key].tolist() for key in keys), strict=True))
+        return {row[:2]: row[2:] for row in reversed(rows)}
+
+    begun = first(ops, "device", "start_ns", "pid", "correlation")
+    calls = first(api, "pid", "correlation", "pid", "tid")
+    return {gap: calls.get(begun[gap[0], gap[2]]) for gap in gaps}
 
 
 def _edges(rng: Rng) -> list[Case]:

@@ -67,12 +67,14 @@ def launching_thread(ops: pd.DataFrame, api: pd.DataFrame, device: int, time_ns:
     Unknown are: no operation starts there, or no call with its correlation was recorded in its process.
     """
     # [solution]
-    started = ops.index[(ops["device"] == device) & (ops["start_ns"] == time_ns)]
-    if started.empty:
+    devices, starts = ops["device"].to_numpy(), ops["start_ns"].to_numpy()
+    started = ((devices == device) & (starts == time_ns)).nonzero()[0]
+    if not started.size:
         return None
-    op = {key: ops.at[started[0], key] for key in ("pid", "correlation")}
-    call = api.index[(api["pid"] == op["pid"]) & (api["correlation"] == op["correlation"])]
-    return None if call.empty else (int(api.at[call[0], "pid"]), int(api.at[call[0], "tid"]))
+    pid, number = (ops[key].to_numpy()[started[0]] for key in ("pid", "correlation"))
+    pids, tids, numbers = (api[key].to_numpy() for key in ("pid", "tid", "correlation"))
+    call = ((pids == pid) & (numbers == number)).nonzero()[0]
+    return (int(pids[call[0]]), int(tids[call[0]])) if call.size else None
     # [starter]
     # raise NotImplementedError("find the operation, then the call with its pid and correlation")
     # [end]

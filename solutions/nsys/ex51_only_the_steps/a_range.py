@@ -48,13 +48,13 @@ def answers() -> Answers:
                         "python train.py",
                     ),
                     Check(
-                        "the CPU is sampled, as it is by default",
+                        "the CPU is sampled (it is by default; -s none leaves it out)",
                         lambda r: not r.cpu_samples,
                         "nsys profile -t cuda,nvtx --cpuctxsw=none -c cudaProfilerApi -o steps -f "
                         "true python train.py",
                     ),
                     Check(
-                        "when threads run is recorded, as it is by default",
+                        "when threads run is recorded (it is by default; --cpuctxsw=none leaves it out)",
                         lambda r: not r.switches,
                         "nsys profile -t cuda,nvtx -s none -c cudaProfilerApi -o steps -f true "
                         "python train.py",
@@ -78,7 +78,7 @@ def answers() -> Answers:
                     ),
                     Check(
                         lambda r: f"the file would be called {r.line['output'] or 'report1'}, not steps",
-                        lambda r: r.line["output"].removesuffix(".nsys-rep") == "steps",
+                        lambda r: r.line["output"].removeprefix("./").removesuffix(".nsys-rep") == "steps",
                         "nsys profile -t cuda,nvtx -s none --cpuctxsw=none -c cudaProfilerApi -f "
                         "true python train.py",
                     ),

@@ -36,7 +36,7 @@ def answers() -> Answers:
                         "nsys profile -t cuda -s none ./decode",
                     ),
                     Check(
-                        "the CPU is sampled, as it is by default",
+                        "the CPU is sampled (it is by default; -s none leaves it out)",
                         lambda r: not r.cpu_samples,
                         "nsys profile -t cuda --cuda-graph-trace=node ./decode",
                     ),
@@ -66,7 +66,7 @@ def answers() -> Answers:
                         "nsys profile -t cuda -s none --cuda-graph-trace=node ./decode",
                     ),
                     Check(
-                        "the CPU is sampled, as it is by default",
+                        "the CPU is sampled (it is by default; -s none leaves it out)",
                         lambda r: not r.cpu_samples,
                         "nsys profile -t cuda ./decode",
                     ),
