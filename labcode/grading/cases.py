@@ -31,7 +31,7 @@ _SCALES = {
 }
 
 _ORDER, _TURNED = "the right entries in the wrong order", "the right entries in the opposite order"
-PERCENT = "this is in percent; a share runs from 0 to 1"
+PERCENT = "this is in percent; of a share 1 is the whole"
 _ABOVE, _BELOW = "more than the whole: a share is at most 1", "less than nothing: a share is at least 0"
 TURNED = (  # of 0, 1, or 2 it may be so by chance
     "divided the other way round: this is 1 over what was asked for",

@@ -569,7 +569,9 @@ def _torch(text: str) -> Torch:
     for name, value in found.items():
         if name == "activities":
             each = value.elts if isinstance(value, ast.List | ast.Tuple | ast.Set) else [value]
-            given[name] = tuple(_known(_last(item), _ACTIVITIES, "activities") for item in each)
+            given[name] = tuple(
+                _known(_last(item) or ast.unparse(item), _ACTIVITIES, "activities") for item in each
+            )
         elif name == "schedule":
             if not (isinstance(value, ast.Call) and _last(value.func) == "schedule"):
                 raise LabError("schedule=schedule(wait=…, warmup=…, active=…)")
@@ -649,10 +651,10 @@ def _within(filtered: str, ranges: Sequence[str]) -> bool:
     """Whether a filter of NVTX ranges takes in a launch.
 
     ``step/`` is a range of push and pop, ``step`` one of start and end, of which these examples have none;
-    ``[`` and ``]`` are the bottom and the top of the stack.
+    ``[`` and ``]`` are the bottom and the top of the stack, ``*`` any ranges in between.
     """
-    name = filtered.removeprefix("[").removesuffix("]")
-    return name.endswith("/") and name.rstrip("/") in ranges
+    name, slash, _ = filtered.removeprefix("[").removesuffix("]").replace("*/", "").rpartition("/")
+    return bool(name and slash) and any(_is_called(name, one) for one in ranges)
 
 
 def _sections(name: str) -> list[str]:

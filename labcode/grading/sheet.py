@@ -44,6 +44,8 @@ _SCALES = {
     100.0: "a factor of 100: a share, or percent?",
 }
 _MAYBE = "perhaps: "
+_FEW = 10
+_OVER = "1 over the right one: the other way round?"
 _PERCENT = "a share runs from 0 to 1: in percent?"
 _OF_THE_BOOK = "that one came with the book: record it yourself"
 _MOST_OF_A_SHARE = 10.0  # as a ratio may be; what is more, in both forms, is neither
@@ -159,7 +161,10 @@ class Number(Question):
 
     def turned(self, right: float) -> list[tuple[float, str]]:
         """Other numbers that the right one becomes, and what is said of each."""
-        return [] if self.unit or not right else [(1 / right, "1 over the right one: the other way round?")]
+        found = [(2 * right, "twice the right one"), (right / 2, "half of the right one")]
+        if abs(right) < _FEW and right == int(right):
+            found.clear()  # twice or half of a few is a few
+        return found if self.unit or not right else [*found, (1 / right, _OVER)]
 
     def _allowed(self, right: float) -> float:
         return max(self.by, self.within * abs(right)) * (1 + 1e-9)
@@ -240,7 +245,7 @@ class Share(Number):
         ]
         if 0 < right < 1:
             found.append((100 * (1 - right), "100 times the rest of the share: the other part, in percent?"))
-            found += super().turned(right)
+            found.append((1 / right, _OVER))
         if 0.05 < right < 0.95:  # else a part and the whole are about the same
             found += [
                 (right / (1 - right), "the part over the rest; a share is the part over the whole"),

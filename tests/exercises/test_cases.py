@@ -126,7 +126,7 @@ def test_a_none_that_is_meant_is_no_missing_return() -> None:
 @pytest.mark.parametrize(
     ("expected", "got", "words"),
     [
-        ({0: 0.25, 1: 0.5}, {0: 25.0, 1: 50.0}, "this is in percent; a share runs from 0 to 1"),
+        ({0: 0.25, 1: 0.5}, {0: 25.0, 1: 50.0}, "this is in percent; of a share 1 is the whole"),
         ({0: 0.25, 1: 1.0}, {0: 0.75, 1: 0.0}, "this is the other part: 1 minus the share"),
         (0.25, 1.2, "more than the whole: a share is at most 1"),
         (0.25, 4.0, "divided the other way round: this is 1 over what was asked for"),
@@ -301,7 +301,7 @@ def test_a_word_that_there_is_not_lists_those_there_are() -> None:
 def test_what_is_wrong_in_each_of_several_answers_is_told_once() -> None:
     right = {name: {"count": 3, "busy": 0.25, "bound": "CPU"} for name in ("a", "b")}
     got = {name: {"count": 3, "busy": 25.0, "bound": "GPU"} for name in ("a", "b")}
-    said = "under 'a', 'b': under 'busy': this is in percent; a share runs from 0 to 1"
+    said = "under 'a', 'b': under 'busy': this is in percent; of a share 1 is the whole"
     assert cases.generic(False, right, got) == said
 
 

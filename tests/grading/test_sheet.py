@@ -257,6 +257,8 @@ def test_a_ratio_turned_round_is_told() -> None:
     one.questions = (Number("n", "?"),)
     turned = "1 over the right one: the other way round?"
     assert one.mistaken({"n": 0.0743}, Answers({"n": 13.46})) == [(turned, ["n"])]
+    assert one.mistaken({"n": 26.92}, Answers({"n": 13.46})) == [("twice the right one", ["n"])]
+    assert one.mistaken({"n": 6.73}, Answers({"n": 13.46})) == [("half of the right one", ["n"])]
     one.questions = (Number("n", "?", unit="ms"),)
     assert one.mistaken({"n": 0.0743}, Answers({"n": 13.46})) == [], "no ratio"
 
