@@ -92,7 +92,7 @@ _LIBRARY = sys.stdlib_module_names - {"test"}  # of Python; a folder of that nam
 _INSTALLED = re.compile(
     r"(?:^|/)(?:(?:site|dist)-packages|lib/python\d[^/]*|labcode/(?!(?:experiments|workloads)/).*)(?:/|$)"
 )
-_FRAME = re.compile(r"(?P<file>[^<>]*?)\((?P<line>\d+)\): (?P<function>.*)")
+FRAME = re.compile(r"(?P<file>[^<>]*?)\((?P<line>\d+)\): (?P<function>.*)")
 
 
 @functools.lru_cache(maxsize=65_536)
@@ -112,7 +112,7 @@ def own_file(file: str) -> bool:
 
 def own_name(name: str) -> bool:
     """Whether a function is the program's own, as traces name it: `train.py(4): load`."""
-    found = _FRAME.fullmatch(name)
+    found = FRAME.fullmatch(name)
     return found is not None and own_file(found["file"])
 
 

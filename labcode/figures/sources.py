@@ -23,8 +23,9 @@ from matplotlib.text import Annotation, Text
 from matplotlib.ticker import FixedFormatter, FuncFormatter
 from numpy.typing import NDArray
 
-from labcode.figures.style import Floats, Source, declared_of, shorten, tidy
+from labcode.figures.style import Source, declared_of, shorten, tidy
 from labcode.figures.style import declare as declare  # pages that draw themselves import it from here
+from labcode.reports.columns import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

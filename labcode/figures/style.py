@@ -29,10 +29,10 @@ from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator, StrMethodFormatter
 from numpy.typing import ArrayLike, NDArray
 
+from labcode.reports.columns import Floats
 from labcode.show import one_line
 
 Mode = Literal["light", "dark", "print"]
-Floats = NDArray[np.float64]
 Where = Literal["x", "y"]
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TextIO
 
 from labcode.analysis.ledger.steady import choose_window
+from labcode.analysis.timeline.intervals import Window
 from labcode.errors import LabError
 from labcode.figures.charts.memory import write_memory_timeline
 from labcode.figures.charts.power import write_power
@@ -27,7 +28,6 @@ from labcode.figures.style import render
 from labcode.figures.timeline.chrome_trace import write_chrome_trace
 from labcode.figures.timeline.perfetto import write_pftrace
 from labcode.figures.timeline.picture import timeline
-from labcode.figures.timeline.rows import Window
 from labcode.outputs import base_names, staged, whole
 from labcode.reports import doing, expect, files_of, open_timeline, timelines
 from labcode.reports.power.log import open_log

@@ -34,7 +34,3 @@ def test_the_longest_end_of_a_name_tells_the_kind() -> None:
     assert len({end for end, _ in ends}) == len(ends)
     assert [reports.kind_of(Path(f"A{end.upper()}")) for end, _ in ends] == [kind for _, kind in ends]
     assert reports.kind_of(Path("a.power.json.gz")) == "kineto" and reports.kind_of(Path("a")) == "nsys"
-
-
-def test_there_is_no_other_kind() -> None:
-    assert "stub" not in FORMATS

@@ -17,6 +17,7 @@ from labcode.analysis.ledger.lines import COMPILING, NOWHERE, Lines, Place
 from labcode.analysis.ledger.steady import LOADING, Steady, loading_launches
 from labcode.analysis.ledger.view import CODE, OWNERS, View
 from labcode.analysis.timeline import intervals, overlap
+from labcode.analysis.timeline.intervals import Spans
 from labcode.analysis.timeline.joins import named_like, spans
 from labcode.analysis.timeline.nvtx import NUMBER, labels
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, _dominant
@@ -25,7 +26,6 @@ from labcode.reports.common import MEASURED, STEP
 from labcode.reports.frames import codes_of, is_any, rows_of
 from labcode.reports.report import FunctionsReport, SystemReport
 
-Spans = tuple[Ints, Ints]
 LAUNCHES = r"^(?:cu(?:da)?|hip(?:Ext)?(?:Module)?)(?:Launch(?!HostFunc)|GraphLaunch)"
 ALLOCATING = (
     r"^(?:cuda(?:Malloc|Free|HostAlloc|HostRegister|HostUnregister)|"

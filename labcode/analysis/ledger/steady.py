@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 import difflib
 import re
 
+from labcode.analysis.timeline.intervals import Window
 from labcode.analysis.timeline.nvtx import labels
 from labcode.errors import LabError
 from labcode.reports import FORMATS, kind_of
 
-Window = tuple[int, int]
 LOADING = r"^(?:cu|cuda)(?:LibraryLoad|ModuleLoad|Init$|CtxCreate|DevicePrimaryCtx|Link|LibraryGetModule)"
 CONTEXT = r"^cu(?:Init$|CtxCreate|DevicePrimaryCtx)"
 ALIKE_OPS = 0.25  # iterations whose numbers of operations differ by more are of another kind

@@ -16,6 +16,7 @@ from labcode.analysis.ledger.steady import STEADY, Steady, choose_window, judged
 from labcode.analysis.ledger.view import CODE, View, kept
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, Severity
 from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.intervals import Spans
 from labcode.analysis.timeline.iterations import Iterations
 from labcode.analysis.timeline.joins import (
     duration_ns,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from labcode.reports.nsys.counters import Counter
 
 T = TypeVar("T")
-Spans = tuple[Ints, Ints]
 
 LAUNCHES = r"^(?:cu(?:da)?|hip(?:Ext)?(?:Module)?)Launch(?!HostFunc)"
 LOADING = r"^cu(?:LibraryLoad|ModuleLoad|Init|CtxCreate|DevicePrimaryCtx|Link)"  # calls of a start

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.intervals import Spans
 from labcode.analysis.timeline.joins import in_window, spans
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.utilization import idle_gaps
 from labcode.errors import LabError
-from labcode.reports.columns import Ints
 from labcode.reports.ncu.launch import Launch
 
 MUCH = 0.2  # of the window: less idle time, or less copying, is not what bounds it
@@ -73,9 +73,6 @@ def name_launch(evidence: Evidence) -> str:
     if max(evidence["sm"], evidence["memory"]) < NEAR:
         return "latency"
     return "compute" if evidence["sm"] > evidence["memory"] else "memory"
-
-
-Spans = tuple[Ints, Ints]
 
 
 def _clipped(table: pd.DataFrame, window: tuple[int, int]) -> Spans:

@@ -11,12 +11,11 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.intervals import Spans
 from labcode.analysis.timeline.nvtx import project
-from labcode.reports.columns import Floats, Ints
+from labcode.reports.columns import Floats
 from labcode.reports.nsys.counters import Counter
 from labcode.reports.nsys.report import NsysReport
-
-Spans = tuple[Ints, Ints]
 
 # What tells most, in the order in which it is shown; each in percent of what the GPU can do.
 ACTIVE, ISSUE, TENSOR = r"SMs? Active", r"SM Issue", r"Tensor Active"

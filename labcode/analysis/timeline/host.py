@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.buckets import own_names
+from labcode.analysis.buckets import FRAME, own_names
 from labcode.analysis.timeline import tree as kineto_tree
 from labcode.analysis.timeline.joins import named_like, spans
 from labcode.analysis.timeline.links import nearest
@@ -21,7 +21,6 @@ from labcode.reports.frames import codes_of
 from labcode.reports.kineto.report import KinetoReport
 
 OWN = "its own code"
-_FRAME = re.compile(r"(?P<file>[^<>]*?)\((?P<line>\d+)\): (?P<function>.*)")
 _BUILT_IN = re.compile(r"<built-in (?:function|method) (\w+).*>")
 _WAITS = re.compile(  # built-in functions in which something else is waited for
     r"sleep|wait\w*|acquire|join|e?poll|select|recv\w*|send\w*|accept|connect|"
@@ -196,7 +195,7 @@ def extent_ns(report: KinetoReport, rank: int) -> int:
 
 def _called_at(name: str, called: str, folder: Path) -> str:
     """As `place`, with the line of the only call of something in the function, where its source is found."""
-    frame, other = _FRAME.fullmatch(name), _BUILT_IN.fullmatch(called) or _FRAME.fullmatch(called)
+    frame, other = FRAME.fullmatch(name), _BUILT_IN.fullmatch(called) or FRAME.fullmatch(called)
     if frame and called != OWN:
         word = other[other.lastindex or 0] if other else called.rpartition("::")[2]
         source = Path(frame["file"])  # of a program beside its trace; nothing else is looked into
@@ -239,7 +238,7 @@ def _calls(path: Path) -> dict[tuple[int, str], dict[str, set[int]]]:
 
 def place(name: str) -> str:
     """``train.py(4): load`` as ``load, train.py:4``; other names as they are."""
-    found = _FRAME.fullmatch(name)
+    found = FRAME.fullmatch(name)
     return f"{found['function']}, {found['file']}:{found['line']}" if found else name
 
 

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from labcode.errors import LabError
 from labcode.reports.columns import Ints
 
-Window = tuple[int, int]
+Window = tuple[int, int]  # from and to, in ns
+Spans = tuple[Ints, Ints]  # starts and ends
 _WIDEST = (1 << 63) - 1
 _ROUNDS = 32  # of skipping all at once
 

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.intervals import Window
 
-Window = tuple[int, int]
 # Classes of calls, by name; the first that matches counts.
 CLASSES: dict[str, str] = {
     "read": r"f?read(?:_unlocked)?|readv|pread(?:64|v)?|preadv(?:64)?2?|fgets|fgetc|getline|fscanf",

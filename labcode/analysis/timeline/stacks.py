@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals, links
 from labcode.analysis.timeline import tree as trees
+from labcode.analysis.timeline.intervals import Window
 from labcode.analysis.timeline.joins import spans
 from labcode.analysis.timeline.links import MODULE
 from labcode.reports.kineto.report import KinetoReport
 
-Window = tuple[int, int]
 KEYS = ("sample", "backtrace", "callchain")
 _TRACED = re.compile(r"^(.+)\((\d+)\): (.+)$")  # file.py(12): function
 _INTERPRETER = r"^(?:_?Py[A-Z_]|_PyEval|PyObject|method_vectorcall|cfunction_|vectorcall_|slot_tp_|object_)"

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.intervals import Window
 
-Window = tuple[int, int]
 _COLUMNS = {"pid": "int64", "tid": "int64", "start_ns": "int64", "end_ns": "int64", "state": "str"}
 
 

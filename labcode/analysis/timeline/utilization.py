@@ -11,12 +11,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.intervals import Window
 from labcode.analysis.timeline.joins import launch_rows, named_like, spans
 from labcode.analysis.timeline.nvtx import labels
 from labcode.reports.columns import Ints, by_code, unique
 from labcode.reports.frames import codes_of, is_any, rows_of
 
-Window = tuple[int, int]
 Spans = dict[int, tuple[Ints, Ints]]  # by GPU the starts and ends of its operations
 
 SYNCHRONIZING = (

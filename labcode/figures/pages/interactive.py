@@ -26,10 +26,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from labcode.analysis.timeline.intervals import Window
 from labcode.analysis.timeline.utilization import device_busy
 from labcode.errors import LabError, ToolError
 from labcode.figures.style import DARK, LIGHT, ROLE_NAMES, Palette
-from labcode.figures.timeline.rows import Report, Window, assign_lanes, kernel_label
+from labcode.figures.timeline.rows import Report, assign_lanes, kernel_label
 from labcode.figures.timeline.tracks import Batch, Track, batches, group_names, thread_names, track_names
 from labcode.reports.columns import Ints
 from labcode.reports.common import MEASURED

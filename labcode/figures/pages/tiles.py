@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labcode.reports.columns import Bools, Ints, unique
+from labcode.reports.columns import Bools, Floats, Ints, unique
 
 LEAF = 20_000  # events of a tile that holds them all
 PARTS = 8
@@ -27,7 +27,6 @@ MOST_NAMES = 200_000  # that the search knows
 _BOXES = 24_000  # of a tile, in all lanes, besides wide events
 _BINS = (100, 2000)
 _LEAST_NS = 64  # a shorter part is not split
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

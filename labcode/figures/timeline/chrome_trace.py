@@ -16,8 +16,9 @@ import json
 from collections.abc import Iterator
 from typing import Any, TextIO
 
+from labcode.analysis.timeline.intervals import Window
 from labcode.figures.timeline.events import Arrows, Events, Group, Samples, Slices, in_pieces
-from labcode.figures.timeline.rows import Report, Window
+from labcode.figures.timeline.rows import Report
 
 
 def write_chrome_trace(report: Report, output: TextIO, *, window: Window | None = None) -> int:

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from labcode.analysis.timeline.intervals import Window
 from labcode.analysis.timeline.joins import launch_rows
 from labcode.figures.timeline.overlay import CATEGORY, PATH, crossings, found_paths, series
-from labcode.figures.timeline.rows import Report, Window
+from labcode.figures.timeline.rows import Report
 from labcode.figures.timeline.tracks import (
     Batch,
     Track,

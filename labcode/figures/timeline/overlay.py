@@ -10,9 +10,10 @@ import pandas as pd
 
 from labcode.analysis.timeline.critical_path import contradictions, critical_path
 from labcode.analysis.timeline.critical_path import paths as paths_of_processes
+from labcode.analysis.timeline.intervals import Window
 from labcode.analysis.timeline.launch import queue_changes
 from labcode.analysis.timeline.summary import bandwidth_changes
-from labcode.figures.timeline.rows import Report, Window
+from labcode.figures.timeline.rows import Report
 from labcode.reports.columns import Ints
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.nsys.report import NsysReport

@@ -16,9 +16,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from labcode.analysis.timeline.intervals import Window
 from labcode.figures.timeline.events import Events, Slices
 from labcode.figures.timeline.overlay import PATH
-from labcode.figures.timeline.rows import Report, Window
+from labcode.figures.timeline.rows import Report
 from labcode.reports.columns import Ints
 
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4

@@ -17,6 +17,7 @@ from matplotlib.path import Path
 from matplotlib.patheffects import Normal, Stroke
 from matplotlib.ticker import MaxNLocator
 
+from labcode.analysis.timeline.intervals import Window
 from labcode.figures.style import (
     LONGEST,
     ROLE_NAMES,
@@ -31,17 +32,7 @@ from labcode.figures.style import (
     widest_label,
     width_in,
 )
-from labcode.figures.timeline.rows import (
-    Choice,
-    Copies,
-    Group,
-    Report,
-    Row,
-    RowKind,
-    Window,
-    condense,
-    report_groups,
-)
+from labcode.figures.timeline.rows import Choice, Copies, Group, Report, Row, RowKind, condense, report_groups
 from labcode.show import number, whole_percent
 
 Unit = Literal["s", "ms", "µs", "ns"]

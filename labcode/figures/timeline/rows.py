@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.intervals import Window
 from labcode.analysis.timeline.nvtx import labels, project
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.utilization import device_busy, idle_gaps
@@ -180,7 +181,6 @@ def assign_lanes(start: Ints, end: Ints, *, tolerance: int = 0, most: int | None
 
 
 Copies = Literal["apart", "in streams"]
-Window = tuple[int, int]
 
 BAR_COLUMNS = {"start_ns": "int64", "end_ns": "int64", "lane": "int64", "role": "str", "text": "str"}
 COPY_ROWS = {"H2D": "copies H2D", "D2H": "copies D2H", "P2P": "copies P2P"}

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from labcode.figures.timeline.rows import Report, Window
+from labcode.analysis.timeline.intervals import Window
+from labcode.figures.timeline.rows import Report
 
 _STREAM = ("pid", "device", "context", "stream")
 _THREAD = ("pid", "tid")

@@ -11,13 +11,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.intervals import Window
 from labcode.analysis.timeline.os_runtime import call_class
 from labcode.errors import LabError
 from labcode.figures.style import SMALL_PT, TITLE_PT, WIDTH_IN, current, fit, styled, width_in
 from labcode.figures.timeline.rows import condense
 from labcode.reports.columns import Ints
 
-Window = tuple[int, int]
 MOST_THREADS = 16
 CROWDED = 300  # spans; a thread with more of them is drawn by the share of time
 _ROW_IN = 0.26

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from labcode.analysis.timeline.intervals import Window
 from labcode.analysis.timeline.nvtx import labels
 from labcode.analysis.timeline.overlap import is_communication
-from labcode.figures.timeline.rows import Report, Window, api_role, assign_lanes, process_names, rank_numbers
+from labcode.figures.timeline.rows import Report, api_role, assign_lanes, process_names, rank_numbers
 from labcode.reports.columns import Ints
 from labcode.reports.common import MEASURED
 

@@ -50,7 +50,6 @@ _FRAME = ("start", "end", "globalPid", "deviceId", "contextId", "streamId", "cor
 _WHERE = ("pid", "device", "context", "stream", "correlation")
 _COPY = (*_FRAME, "bytes", "copyKind", "srcKind", "dstKind", "graphNodeId")
 _SET = (*_FRAME, "bytes", "value", "memKind", "graphNodeId")
-_GRID = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 _FEW_DOMAINS = 4096  # pairs of a process and a domain that are named without asking whether they occur
 
 
@@ -101,9 +100,9 @@ class NsysReport(Shown, Closing):
         dynamic_shared_bytes (per block); graph_node (Int64: the CUDA graph node that launched it, missing
         outside graphs).
         """
-        more = ("demangledName", "shortName", *_GRID, "registersPerThread", "staticSharedMemory")
+        more = ("demangledName", "shortName", *schema.GRID, "registersPerThread", "staticSharedMemory")
         raw = self.source.ints(schema.KERNEL, (*_FRAME, *more, "dynamicSharedMemory", "graphNodeId"))
-        grid = {f"{c[:-1]}_{c[-1].lower()}": raw[c].values for c in _GRID}
+        grid = {f"{c[:-1]}_{c[-1].lower()}": raw[c].values for c in schema.GRID}
         return _frame(
             **self._where(raw),
             name=objects(*self.source.kernel_names(raw["demangledName"])),
@@ -117,7 +116,9 @@ class NsysReport(Shown, Closing):
 
     def grids(self) -> tuple[Ints, Ints, Ints]:
         """Three arrays with one value per kernel: its start in ns, its blocks, its threads per block."""
-        return self.source.taken("grids", lambda: _grids(self.source.ints(schema.KERNEL, ("start", *_GRID))))
+        return self.source.taken(
+            "grids", lambda: _grids(self.source.ints(schema.KERNEL, ("start", *schema.GRID)))
+        )
 
     def memcpys(self) -> pd.DataFrame:
         """Copies (``CUPTI_ACTIVITY_KIND_MEMCPY``), in file order.
@@ -169,7 +170,7 @@ class NsysReport(Shown, Closing):
         """
         kernels = (*_FRAME, "demangledName", "shortName", "graphNodeId")
         raw = [
-            self.source.ints(schema.KERNEL, (*kernels, *(_GRID if self.source.keeps else ()))),
+            self.source.ints(schema.KERNEL, (*kernels, *(schema.GRID if self.source.keeps else ()))),
             self.source.shared(schema.MEMCPY, (*_FRAME, "bytes", "copyKind", "graphNodeId"), _COPY),
             self.source.shared(schema.MEMSET, (*_FRAME, "bytes", "graphNodeId"), _SET),
             self.source.ints(schema.GRAPH, (*_FRAME, "graphId")),
@@ -604,7 +605,7 @@ class NsysReport(Shown, Closing):
 
 def _grids(raw: Mapping[str, Column]) -> tuple[Ints, Ints, Ints]:
     """Starts of kernels, blocks, threads in a block."""
-    x, y, z, *block = (raw[name].values for name in _GRID)
+    x, y, z, *block = (raw[name].values for name in schema.GRID)
     return raw["start"].values, small(x * y * z), small(block[0] * block[1] * block[2])
 
 

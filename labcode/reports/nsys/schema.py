@@ -16,6 +16,7 @@ from labcode.reports.common import Read
 MAJOR = 3
 OLDEST_MINOR = 7
 NEWEST_MINOR = 27
+GRID = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")  # columns of a kernel
 
 READ = (
     Read(

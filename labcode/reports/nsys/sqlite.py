@@ -226,7 +226,9 @@ class _Growing:
             self._values = np.broadcast_to(part.values[0].copy(), self._count)
             return
         if self._count > len(self._values) or is_narrow(self._values):
-            room = int(max(self._count, min(self._count / read * 1.02, 2 * self._count + (1 << 20))))
+            # by a quarter at least: where the last rows are the shortest no guess holds, each costs a copy
+            room = min(self._count / read * 1.02, 2 * self._count + (1 << 20))
+            room = int(max(self._count, room, 1.25 * low))
             self._values, old = np.empty(room, np.int64), self._values
             self._values[:low] = old[:low]
         self._values[low : self._count] = part.values

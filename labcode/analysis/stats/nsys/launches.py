@@ -13,8 +13,6 @@ from labcode.reports.nsys import schema
 from labcode.reports.nsys.schema import pid_of, tid_of
 from labcode.reports.nsys.source import Source
 
-_GRID = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
-
 
 @dataclass(frozen=True)
 class Launches:
@@ -45,12 +43,12 @@ def cuda_kern_exec_trace(source: Source) -> Table:
     Function, GridXYZ, BlockXYZ, Kernel Name. Queue times are missing where the kernel began before the call
     returned.
     """
-    pairs = _launches(source, (*_GRID,))
+    pairs = _launches(source, (*schema.GRID,))
     kernel = pairs.kernel
     order = np.argsort(pairs.api_start, kind="stable")
     queued = pairs.queue >= 0
-    grids, grid_texts = grid_text(*(kernel[c].values for c in _GRID[:3]))
-    blocks, block_texts = grid_text(*(kernel[c].values for c in _GRID[3:]))
+    grids, grid_texts = grid_text(*(kernel[c].values for c in schema.GRID[:3]))
+    blocks, block_texts = grid_text(*(kernel[c].values for c in schema.GRID[3:]))
     table: Table = {
         "API Start (ns)": pairs.api_start,
         "API Dur (ns)": pairs.api_time,

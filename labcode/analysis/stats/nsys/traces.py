@@ -11,7 +11,6 @@ from labcode.reports.nsys.schema import pid_of, tid_of
 from labcode.reports.nsys.source import Source
 
 _FRAME = ("start", "end", "correlationId", "deviceId", "contextId", "greenContextId", "streamId")
-_GRID = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 _NS_PER_S = 1_000_000_000
 
 
@@ -23,7 +22,9 @@ def cuda_gpu_trace(source: Source) -> Table:
     of 10⁹ by the duration in ns, so it is too low for long copies and 0 for those above a second.
     """
     shared = ("staticSharedMemory", "dynamicSharedMemory")
-    kernels = source.ints(schema.KERNEL, (*_FRAME, *_GRID, "registersPerThread", *shared, "demangledName"))
+    kernels = source.ints(
+        schema.KERNEL, (*_FRAME, *schema.GRID, "registersPerThread", *shared, "demangledName")
+    )
     copies = source.ints(schema.MEMCPY, (*_FRAME, "bytes", "copyKind", "srcKind", "dstKind"))
     sets = source.ints(schema.MEMSET, (*_FRAME, "bytes", "memKind"))
     parts = (kernels, copies, sets)
@@ -43,7 +44,7 @@ def cuda_gpu_trace(source: Source) -> Table:
     code[counts[0] : counts[0] + counts[1]][unknown] = -1
     columns: dict[str, Values] = {"Start (ns)": start[order], "Duration (ns)": duration[order]}
     columns["CorrId"] = stacked(*(part["correlationId"] for part in parts))
-    for raw, printed in zip(_GRID, ("GrdX", "GrdY", "GrdZ", "BlkX", "BlkY", "BlkZ"), strict=True):
+    for raw, printed in zip(schema.GRID, ("GrdX", "GrdY", "GrdZ", "BlkX", "BlkY", "BlkZ"), strict=True):
         columns[printed] = stacked(kernels[raw], None, None)
     columns["Reg/Trd"] = stacked(kernels["registersPerThread"], None, None)
     for raw, printed in zip(shared, ("StcSMem (MB)", "DymSMem (MB)"), strict=True):
