@@ -11,8 +11,8 @@ which process an operation belongs to.
 What it says, as a `Finding`:
 
     found           on the GPU with the most of that time, it is at least a tenth of the window
-    numerator       that time on that GPU, in ns (0 if there are no such copies)
-    denominator     the window, in ns: tables.width
+    numerator       that time on that GPU, in ns (0 without such copies); numerator_name: in words
+    denominator     the window, in ns: tables.width; denominator_name: in words
     gain            at most this share of the window is saved by hiding them: that time, added up over all
                     GPUs, by the window (the lab cuts it to 1)
     evidence        the copies that were looked at, rows of tables.memcpys, the longest first

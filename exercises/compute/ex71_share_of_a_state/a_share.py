@@ -1,7 +1,7 @@
 """Exercise compute-ex71, part a: a state's share.
 
 `share(cycles, state)`: cycles for each instruction by warp state; the share of the state among all stalls,
-that is among all states but 'selected'. 0.0 where there is no stall.
+that is among all states but 'selected'. 0.0 where there is no stall, and for a state that is not there.
 
 A worked example: of {'selected': 1.0, 'wait': 1.0, 'barrier': 3.0} the share of 'barrier' is 0.75.
 

@@ -24,10 +24,10 @@ COST_US = {
 FLAWS = {
     "tokenizers": "the tokenizer is loaded anew (host)",
     "conversions": "weights are converted anew (memory)",
-    "passes": "too many passes over the weights: sequences are not computed together (batching)",
+    "passes": "more passes than the longest text needs: sequences apart, or past an end (batching)",
     "positions": "positions are computed that need not be: no cache, or padding (arithmetic)",
     "downloads": "more than the chosen tokens travels to the host (transfer)",
-    "waits": "the host waits more often than once a pass (synchronization)",
+    "waits": "the host waits more often than that many passes need (synchronization)",
     "letters": "letters are written more than once (host)",
 }
 
