@@ -334,6 +334,33 @@ def test_workers_set_the_pace_whatever_the_rest_takes(tmp_path: Path) -> None:
         assert first.rule == "data-loading" and first.gain is not None and first.gain > 0.7
 
 
+@pytest.mark.parametrize(
+    ("call", "before"),
+    [
+        (3, (30, 1_000)),  # a launch takes no longer than without a recorder
+        (4.5, (27, 900)),  # of 30 µs a tenth; of long code, too
+        (8, (22.5, 800)),  # 1.5 times the 5 µs; of long code a fifth, as where the call takes twice as long
+        (30, (15, 800)),  # never more than half
+    ],
+)
+def test_code_takes_longer_under_a_recorder_whose_calls_do(
+    tmp_path: Path, call: float, before: tuple[float, int]
+) -> None:
+    """50 launches with 30 µs of code before each, and 1 ms of code an iteration: what of that remains."""
+    machine = strangers.started()
+    machine.launching = int(call * strangers.US)
+    for _ in range(20):
+        machine.python(strangers.MS)
+        for _ in range(50):
+            machine.launch(strangers.TENSOR, 4 * strangers.US, host=30 * strangers.US)
+        machine.launch(strangers.ADAM, 4 * strangers.US, host=30 * strangers.US)
+    with reports.open_timeline(machine.export(tmp_path / "a.sqlite"), "diagnose") as report:
+        replayed = tables_of(report).replay
+        launches = 51 * (before[0] + min(call, max(3, call / 2)))
+        assert replayed.recorded_ns == pytest.approx((1_000 + 51 * (30 + call)) * strangers.US, rel=0.02)
+        assert replayed.base_ns == pytest.approx((before[1] + launches) * strangers.US, rel=0.03)
+
+
 @pytest.mark.parametrize("function", ["<module>", "train"])
 def test_reads_answer_for_what_is_launched_for_them_and_not_for_all_of_the_loop(
     tmp_path: Path, function: str
@@ -350,7 +377,7 @@ def test_reads_answer_for_what_is_launched_for_them_and_not_for_all_of_the_loop(
             for _ in range(150):
                 m.launch(strangers.ADD, 4 * strangers.US)
             m.place = line(21)
-            for _ in range(14 if reads else 1):
+            for _ in range(11 if reads else 1):
                 m.launch(strangers.NORM, 3 * strangers.US)
                 if reads:
                     m.item()
