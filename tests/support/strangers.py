@@ -52,6 +52,7 @@ class Machine:
         self.pid, self.device, self.with_stacks = pid, device, stacks
         self.tid = pid
         self.blocking = False  # whether launches wait for their kernels
+        self.launching = 5 * US  # ns of a launch call
         self.now = 0
         self.free: dict[int, int] = {}
         self.random = random.Random(seed)
@@ -82,7 +83,7 @@ class Machine:
         self.python(host)
         self.count += 1
         begun, long = self.now, int(ns * self.random.uniform(0.99, 1.01))
-        self.call("cudaLaunchKernel", 5 * US + (long + 6 * US if self.blocking else 0), self.count)
+        self.call("cudaLaunchKernel", self.launching + (long + 6 * US if self.blocking else 0), self.count)
         start = max(self.free.get(stream, 0) + US, begun + 7 * US, after)
         end = start + long
         self.free[stream] = end

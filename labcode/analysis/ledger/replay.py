@@ -40,8 +40,12 @@ STREAM_WAIT = r"StreamWaitEvent"
 SLACK_NS = 3_000  # between the end of what was waited for and what follows
 OF_ITSELF_NS = 5_000  # what a call that waits takes besides
 CLEAN_LAUNCH_NS = 3_000  # a launch without a recorder
+# What a recorder costs besides, by the median over recordings of programs that the CPU holds up and whose
+# time without it was taken, too: around a call, of what it costs in a launch; of all code, where it costs as
+# much in a launch as that takes.
+AROUND, SLOWED = 1.5, 0.2
 MOST_OFTEN = 0.5  # of the iterations
-BUSY, EASED = 0.95, 0.5  # of an iteration; of a launch and the code before it
+BUSY, EASED = 0.95, 0.75  # of an iteration; of a launch and the code before it
 
 
 @dataclass(frozen=True, eq=False)
@@ -418,8 +422,9 @@ class Replay:
     def clean(self) -> Program | None:
         """The program without the recorder, as far as its calls tell.
 
-        Of a launch call what exceeds 3 µs is taken for the recorder's, and as much of the code before each
-        call, where the recorder enters and leaves it; never more than half of either.
+        Of a launch call what exceeds 3 µs is taken for the recorder's; of the code before each call 1.5 times
+        as much, where the recorder enters and leaves it, or a fifth, where it interrupts long code to look
+        where that is; never more than half of either.
         """
         program = self.program
         if program is None:
@@ -427,7 +432,9 @@ class Replay:
         extra = max(self.host.launch_ns - CLEAN_LAUNCH_NS, 0.0)
         launches = program.last > program.first
         spent = np.where(launches, program.spent - np.minimum(program.spent / 2, extra), program.spent)
-        return program.change(spent=spent, gap=program.gap - np.minimum(program.gap / 2, extra))
+        slowed = program.gap * SLOWED * min(extra / CLEAN_LAUNCH_NS, 1.0)
+        around = np.maximum(AROUND * extra, slowed)
+        return program.change(spent=spent, gap=program.gap - np.minimum(program.gap / 2, around))
 
     @cached_property
     def recorded_ns(self) -> float:
@@ -454,7 +461,8 @@ class Replay:
 
         Predicted is the bold one, which takes the cause out whole; the cautious one is the least. Launches of
         a GPU that was always busy are such that nobody waited for: where they set the pace of the bold
-        change, a recorder may make them take twice as long (`EASED`), and predicted is the middle of both.
+        change, a recorder may cost them more than `clean` takes out (`EASED`), and predicted is the middle of
+        both.
         """
         program = self.clean
         if program is None or not self.base_ns > 0:
@@ -470,8 +478,10 @@ class Replay:
             eased = 1 - easier.play() / self.base_ns
             most = (most + eased) / 2
         off = min(max(self.error, LEAST_ERROR), 0.5)
-        high = max(most, least, eased, 0.0)
-        return Gain(max(most, 0.0), max(low * (1 - off), 0.0), min(high * (1 + off), 1.0))
+        high = min(max(most, least, eased, 0.0) * (1 + off), 1.0)
+        # at most, all that the recorder is taken to have cost is the cause's
+        high = 1 - (1 - high) * min(self.base_ns / max(self.recorded_ns, 1.0), 1.0) if high else high
+        return Gain(max(most, 0.0), max(low * (1 - off), 0.0), high)
 
     def owned(self, *owners: str, program: Program | None = None) -> Bools:
         """Which stretches of code before calls hold idle pieces of some owners."""

@@ -13,7 +13,7 @@ SYMPTOMS = {"idle-gaps": "info", "low-utilization": "info"}
 LOOP = {
     "data-loading": "high",
     "sync-in-loop": "high",
-    "no-tensor-cores": "medium",
+    "no-tensor-cores": "high",
     "pageable-copies": "low",
     "host-code": "low",
     **SYMPTOMS,
