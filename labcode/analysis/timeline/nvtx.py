@@ -19,7 +19,6 @@ from labcode.reports.frames import is_any, rows_in_order
 
 NUMBER = re.compile(r"(?:\s*[#:=]?\s*|_)\d+$")  # at the end of a name: step 3, step_3, ProfilerStep#3
 _MOST_PAIRS = 1 << 22  # (range, operation) pairs held in memory at once
-_WIDEST = 1 << 62
 _AUTOGRAD = re.compile(r", (?:seq|op_id) = -?\d+|, input_op_ids = \[[^\]]*\]")
 
 
@@ -223,7 +222,7 @@ def _measured(row: Ints, start: Ints, end: Ints) -> tuple[Ints, dict[str, Ints]]
     order = np.lexsort((start, row))
     row, start, end = row[order], start[order], end[order]
     heads = np.flatnonzero(np.diff(row, prepend=-1))
-    before = np.concatenate((start[:1], _running_end(row, end)[:-1]))
+    before = np.concatenate((start[:1], intervals.running_end(row, end)[:-1]))
     before[heads] = start[heads]
     busy = np.maximum(end - np.maximum(start, before), 0)
     lows, highs = start[heads], _by_range(np.maximum, end, heads)
@@ -240,17 +239,3 @@ def _measured(row: Ints, start: Ints, end: Ints) -> tuple[Ints, dict[str, Ints]]
 def _by_range(function: np.ufunc, values: Ints, heads: Ints) -> Ints:
     """One value for each stretch that begins at one of ``heads``."""
     return np.asarray(function.reduceat(values, heads), np.int64) if len(heads) else values[:0]
-
-
-def _running_end(row: Ints, end: Ints) -> Ints:
-    """The latest end so far within each row's stretch of equal ``row``."""
-    if len(end) == 0:
-        return end
-    low = int(end.min())
-    width = int(end.max()) - low + 1
-    if (int(row[-1]) + 1) * width < _WIDEST:
-        return np.maximum.accumulate(end - low + row * width) - row * width + low
-    reach = end.copy()
-    for piece in np.split(np.arange(len(row)), np.flatnonzero(np.diff(row)) + 1):
-        reach[piece] = np.maximum.accumulate(end[piece])
-    return reach
