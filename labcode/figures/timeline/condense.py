@@ -112,13 +112,13 @@ def _steps(
 
 def _coverage(start: Floats, end: Floats, edges: Floats) -> Floats:
     """The share of each interval between edges that events, sorted and hardly overlapping, cover."""
-    end = np.maximum.accumulate(end)
-    covered = np.concatenate(
-        ([0.0], np.cumsum(end - np.maximum(start, np.concatenate(([start[0]], end[:-1])))))
-    )
-    times = np.stack((start, end), axis=1).ravel()
-    times = np.maximum.accumulate(times)
-    values = np.stack((covered[:-1], covered[1:]), axis=1).ravel()
+    times, values = np.zeros(2 * len(start)), np.zeros(2 * len(start))  # at the start and end of each
+    times[::2], times[1::2] = start, np.maximum.accumulate(end)
+    spent = np.append(start[0], times[1:-1:2])
+    np.subtract(times[1::2], np.maximum(start, spent, out=spent), out=spent)
+    values[1::2] = np.cumsum(spent, out=spent)
+    values[2::2] = spent[:-1]
+    np.maximum.accumulate(times, out=times)
     return np.asarray(np.diff(np.interp(edges, times, values)) / np.diff(edges), dtype=np.float64)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
+import numpy as np
 import pandas as pd
 
 from labcode.analysis.timeline.utilization import device_busy, idle_gaps
@@ -29,6 +30,7 @@ from labcode.figures.timeline.rows import (
     projection_row,
     stream_rows,
 )
+from labcode.reports.frames import mapped, rows_of
 
 # Names that a library gives the main thread of a process, and what such a process is.
 ROLES: Mapping[str, str] = {"pt_data_worker": "data worker"}
@@ -137,7 +139,8 @@ def report_groups(
     if choice.pids is not None:
         shown = shown[shown["pid"].isin(list(choice.pids))]
     api, nvtx, threads = report.api(), report.nvtx(), report.threads()
-    working = list(dict.fromkeys(shown.sort_values("device", kind="stable")["pid"])) if len(shown) else []
+    pairs = shown[["pid", "device"]].drop_duplicates()
+    working = list(dict.fromkeys(pairs.sort_values("device", kind="stable")["pid"])) if len(shown) else []
     processes = list(dict.fromkeys([*working, *_without_gpu(api, nvtx, window, choice)]))
     if working and not choice.cpu_only:
         processes = working
@@ -145,9 +148,7 @@ def report_groups(
     groups: list[Group] = []
     drawn: set[int] = set()
     used: dict[int, list[int]] = {pid: [] for pid in processes}
-    for pid, device in (
-        shown[["pid", "device"]].drop_duplicates().sort_values("device").to_numpy("int64").tolist()
-    ):
+    for pid, device in pairs.sort_values("device").to_numpy("int64").tolist():
         used[pid].append(device)
     called, cut = process_names(used, threads), False
     for pid in processes:
@@ -168,12 +169,11 @@ def report_groups(
             drawn.add(device)
             rows: list[Row] = []
             if "projection" in choice.kinds:
-                ops = report.gpu_ops()
-                ops = ops[ops["device"] == device]
+                ops = _of(report.gpu_ops(), "device", device)
                 rows.append(projection_row(nvtx, api, ops, window, levels=choice.nvtx_levels))
             if "streams" in choice.kinds:
                 rows += stream_rows(
-                    shown[shown["device"] == device],
+                    _of(shown, "device", device),
                     copies=choice.copies,
                     max_streams=choice.max_streams,
                     tolerance_ns=tolerance_ns,
@@ -189,12 +189,17 @@ def report_groups(
     return groups
 
 
+def _of(table: pd.DataFrame, column: str, number: int) -> pd.DataFrame:
+    """The rows of a process, a thread or a GPU: of very many no copy, where all are its own."""
+    return rows_of(table, (table[column] == number).to_numpy(np.bool_))
+
+
 def _without_gpu(api: pd.DataFrame, nvtx: pd.DataFrame, window: Window, choice: Choice) -> list[int]:
     """The processes that could be shown for what their CPU does: those named, or all with ranges or calls."""
     if choice.pids is not None:
         return sorted(choice.pids)
     tables = (in_window(api, window), in_window(nvtx, window)) if choice.cpu_only else (api, nvtx)
-    return sorted({int(pid) for table in tables for pid in table["pid"]})
+    return sorted({int(pid) for table in tables for pid in table["pid"].unique()})
 
 
 def _cpu_rows(
@@ -206,15 +211,15 @@ def _cpu_rows(
     choice: Choice,
 ) -> list[Row]:
     """The rows of one process, a thread at a time."""
-    nvtx, api, threads = (table[table["pid"] == pid] for table in (nvtx, api, threads))
+    nvtx, api, threads = (_of(table, "pid", pid) for table in (nvtx, api, threads))
     rows: list[Row] = []
     for tid, suffix in _threads(pid, in_window(nvtx, window), in_window(api, window), threads, choice):
         if "nvtx" in choice.kinds:
-            mine = nvtx[nvtx["tid"] == tid]
+            mine = _of(nvtx, "tid", tid)
             name = "annotations" if "rank" in nvtx else "NVTX"  # as torch.profiler's traces call them
             rows.append(nvtx_row(mine, window, label=name + suffix, levels=choice.nvtx_levels))
         if "api" in choice.kinds:
-            row = api_row(api[api["tid"] == tid], window, label="CUDA API" + suffix)
+            row = api_row(_of(api, "tid", tid), window, label="CUDA API" + suffix)
             rows.append(replace(row, place=(pid, -1, -1, tid)))
     return [row for row in rows if len(row.bars)]
 
@@ -228,7 +233,7 @@ def _threads(
     without any, the others.
     """
     time = (api["end_ns"] - api["start_ns"]).groupby(api["tid"]).sum().sort_values(ascending=False)
-    working = set(api.loc[api["name"].astype(str).map(api_role) != "call", "tid"])
+    working = set(api.loc[mapped(api["name"], api_role) != "call", "tid"].unique())
     tids = list(dict.fromkeys(int(tid) for tid in [*time.index, *nvtx.sort_values("start_ns")["tid"]]))
     tids = [tid for tid in tids if tid in working] or tids
     tids = sorted(tids[: choice.max_threads], key=lambda tid: tid != pid)
@@ -243,6 +248,6 @@ def _threads(
 
 def _with_idle(group: Group, ops: pd.DataFrame, device: int, window: Window) -> Group:
     """The group with its device's idle time and the share of the window it takes."""
-    ops = ops[ops["device"] == device]
+    ops = _of(ops, "device", device)
     (share,) = device_busy(ops, window)["idle_share"]
     return replace(group, idle=idle_gaps(ops, window), idle_share=None if pd.isna(share) else float(share))

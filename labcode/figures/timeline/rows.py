@@ -16,6 +16,7 @@ from labcode.analysis.timeline.nvtx import labels, project
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.figures.timeline.condense import assign_lanes
 from labcode.reports.common import MEASURED
+from labcode.reports.frames import rows_of
 from labcode.show import byte_text
 
 Copies = Literal["apart", "in streams"]
@@ -68,10 +69,14 @@ def make_bars(
 
 def in_window(events: pd.DataFrame, window: Window) -> pd.DataFrame:
     """The events that overlap the window, cut to it; open-ended ones end with it."""
-    start = events["start_ns"].astype("int64")
-    end = events["end_ns"].astype("Int64").fillna(window[1]).astype("int64")
-    inside = ((end > window[0]) & (start < window[1])) | ((start == end) & start.between(*window))
-    kept = events[inside]
+    start, ends = events["start_ns"].to_numpy(np.int64), events["end_ns"]
+    if ends.dtype != np.int64:
+        ends = ends.astype("Int64").fillna(window[1])
+    end = ends.to_numpy(np.int64)
+    inside = ((end > window[0]) & (start < window[1])) | (
+        (start == end) & (start >= window[0]) & (start <= window[1])
+    )
+    kept = rows_of(events, inside)
     return kept.assign(start_ns=start[inside].clip(*window), end_ns=end[inside].clip(*window))
 
 
