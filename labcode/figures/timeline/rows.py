@@ -16,7 +16,7 @@ from labcode.analysis.timeline.nvtx import labels, project
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.figures.timeline.condense import assign_lanes
 from labcode.reports.common import MEASURED
-from labcode.reports.frames import rows_of
+from labcode.reports.frames import mapped, rows_of
 from labcode.show import byte_text
 
 Copies = Literal["apart", "in streams"]
@@ -130,12 +130,10 @@ def device_ops(
 ) -> pd.DataFrame:
     """All GPU operations in the window, with role and text; apart is the copy row they could go to."""
     kernels, memcpys, memsets, graphs = (in_window(t, window) for t in (kernels, memcpys, memsets, graphs))
-    name = kernels["short_name"].astype(str)
+    roles = np.array(["kernel", "nccl"], object)[is_communication(kernels).to_numpy(np.int8)]
     kind = memcpys["copy_kind"].astype(str).str.removeprefix("managed ")
     parts = [
-        kernels.assign(
-            role=np.where(is_communication(kernels), "nccl", "kernel"), text=name.map(kernel_label)
-        ),
+        kernels.assign(role=roles, text=mapped(kernels["short_name"], kernel_label)),
         memcpys.assign(
             role=kind.map({"H2D": "h2d", "D2H": "d2h", "P2P": "p2p"}).fillna("d2d"),
             text=[byte_text(count, binary=True) for count in memcpys["bytes"]],
