@@ -272,6 +272,16 @@ def _answers(shelf: Shelf[Any], source: Any, names: Sequence[str]) -> Iterator[_
             yield name, lacking
 
 
+def _two(answers: Iterator[_Answer]) -> Iterator[_Answer]:
+    """Up to the second that has data: the others are made when those before them are written and gone."""
+    having = 0
+    for one in answers:
+        yield one
+        having += not isinstance(one[1], LackingError)
+        if having > 1:
+            return
+
+
 def _print(file: Path, asked: Asked, fmt: str, output: TextIO) -> list[str]:
     """Write the reports of one file; give back what there is to say about it."""
     shelf = shelf_at(file)
@@ -287,7 +297,7 @@ def _print(file: Path, asked: Asked, fmt: str, output: TextIO) -> list[str]:
                     break
             several = len(names) > 1
         else:
-            first = list(answers)
+            first = list(_two(answers) if asked.every and fmt != "json" else answers)
             if not (asked.reports or asked.every) and all(isinstance(one[1], LackingError) for one in first):
                 first += _answers(shelf, source, shelf.otherwise)
             lacking = [f"skipped: {found}" for _, found in first if isinstance(found, LackingError)]
@@ -302,18 +312,22 @@ def _print(file: Path, asked: Asked, fmt: str, output: TextIO) -> list[str]:
                 raise InputError(f"{file}: no report has data{odd}; {shelf.advice}")
             raise InputError(f"{file}: {'; '.join(dict.fromkeys(whys))}")
 
-        def parts() -> Iterator[_Answer]:
-            for one in itertools.chain(first, answers):
-                said.extend(_said_of(one[1]))
-                yield one
+        def told_of(one: _Answer) -> _Answer:
+            said.extend(_said_of(one[1]))
+            return one
 
+        parts = map(told_of, itertools.chain(first, answers))  # which holds no table but the one it gives
         if fmt == "json" and several:
-            texts = ((name, _text(found, shelf)) for name, found in parts())
+            texts = ((name, _text(found, shelf)) for name, found in parts)
             _write_object(texts, output, indented=shelf.exact)
         else:
-            for place, (name, found) in enumerate(parts()):
+            place = 0
+            for name, found in parts:
+                if asked.every and isinstance(found, LackingError):
+                    continue
                 if several:
                     output.write(_heading(name, fmt, place))
+                place += 1
                 if isinstance(found, LackingError):
                     told = f"skipped: {found.why}"
                     output.write(f"# {one_line(told)}\n" if fmt == "csv" else f"{CELLS[fmt](told)}\n")
@@ -323,6 +337,7 @@ def _print(file: Path, asked: Asked, fmt: str, output: TextIO) -> list[str]:
                     found, below = shelf.brief(source, name, found)  # type: ignore[arg-type]
                 _write(found, fmt, output, shelf)
                 output.write(f"\n{below}\n" if below and fmt == "md" else f"{below}\n" if below else "")
+                del found  # before the next is made
         return [*(f"note: {line}" for line in shelf.notes(source)), *dict.fromkeys(said)]
 
 

@@ -32,15 +32,16 @@ def time_growth(work: Callable[[int], object], small: int, large: int) -> float:
 
 def memory_growth(work: Callable[[int], object], small: int, large: int) -> float:
     """Peak of the memory that Python and numpy hold at the large size over that at the small one."""
+    memory_held(work, small)  # what is imported and cached
+    return memory_held(work, large) / memory_held(work, small)
 
-    def held(size: int) -> int:
-        gc.collect()
-        tracemalloc.start()
-        try:
-            work(size)
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
 
-    held(small)  # what is imported and cached
-    return held(large) / held(small)
+def memory_held(work: Callable[[int], object], size: int) -> int:
+    """Peak of the bytes that Python and numpy hold while they work."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        work(size)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

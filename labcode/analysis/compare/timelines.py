@@ -38,6 +38,7 @@ from labcode.analysis.timeline.nvtx import cpu_ranges, labels, operation_of, pro
 from labcode.analysis.timeline.summary import host_memory
 from labcode.reports.columns import Floats
 from labcode.reports.common import MEASURED
+from labcode.reports.frames import rows_of
 from labcode.reports.report import TimelineReport
 from labcode.show import html_facts, html_table, number, time_text
 
@@ -350,27 +351,29 @@ class Side:
 
     def __init__(self, report: TimelineReport, window: tuple[int, int]) -> None:
         def inside(table: pd.DataFrame) -> pd.DataFrame:
-            return table[(table["start_ns"] >= window[0]) & (table["start_ns"] <= window[1])]
+            some = (table["start_ns"] >= window[0]) & (table["start_ns"] <= window[1])
+            return rows_of(table, some.to_numpy(np.bool_))
 
         nvtx = report.nvtx()
         nvtx = inside(nvtx[labels(nvtx) != MEASURED])
-        self.kernels = inside(report.kernels())
-        self.memcpys = inside(report.memcpys())
-        self.graphs = len(inside(report.graph_launches()))
         ops = inside(report.gpu_ops())
         self.devices = sorted(int(device) for device in ops["device"].unique())
         self.busy_ns = sum(
             intervals.total(own["start_ns"].to_numpy(), own["end_ns"].to_numpy())
             for _, own in ops.groupby("device")
         )
-        self.kernel_times = _times(self.kernels["name"], duration_ns(self.kernels))
         ranges = cpu_ranges(nvtx)
         self.range_times = _times(ranges["label"], duration_ns(ranges))
         self.range_starts = ranges[list(STARTS)]
         spans = project(nvtx, report.api(), ops)
+        del ops  # before the kernels are read
         self.projected_times = _times(spans["label"], spans["span_ns"].to_numpy(np.int64))
         on_gpu = spans.drop(columns="start_ns").rename(columns={"gpu_start_ns": "start_ns"})
         self.projected_starts = on_gpu[list(STARTS)]
+        self.kernels = inside(report.kernels())
+        self.kernel_times = _times(self.kernels["name"], duration_ns(self.kernels))
+        self.memcpys = inside(report.memcpys())
+        self.graphs = len(inside(report.graph_launches()))
         self.copy_times = _by_copy(self.memcpys, duration_ns(self.memcpys))
         self.copy_sizes = _by_copy(self.memcpys, self.memcpys["bytes"].to_numpy(np.int64))
         self.copied_bytes = {kind: int(min(sizes.sum(), _MOST)) for kind, sizes in self.copy_sizes.items()}

@@ -219,7 +219,8 @@ class Workers(Closing):
         """Hand in a task; a process that starts for it is not reached by Ctrl-C, which is for this one."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            return self._pool.submit(function, *given)
+            with _nothing_of_this_folder():
+                return self._pool.submit(function, *given)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -239,9 +240,25 @@ class Workers(Closing):
         spawn = multiprocessing.get_context("spawn")
         ends, alive = spawn.Pipe(duplex=False)
         try:
-            return ProcessPoolExecutor(self._count, spawn, _until, (ends,)), alive
+            with _nothing_of_this_folder():
+                return ProcessPoolExecutor(self._count, spawn, _until, (ends,)), alive
         except (OSError, NotImplementedError) as error:
             raise LabError(f"no workers could be started ({error}); --scheduler here needs none") from None
+
+
+@contextlib.contextmanager
+def _nothing_of_this_folder() -> Iterator[None]:
+    """What starts meanwhile imports no module of the current folder, which may have come with the reports:
+    Python looks there first for what starts processes (a ``signal.py``).
+    """
+    name = "PYTHONSAFEPATH"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(name)
+        os.environ |= {} if before is None else {name: before}
 
 
 def _until(ends: Connection) -> None:

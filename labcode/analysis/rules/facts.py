@@ -20,8 +20,8 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.iterations import COLUMNS
 from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
 from labcode.analysis.timeline.summary import kernel_summary
-from labcode.reports.columns import Bools, Floats, Ints
-from labcode.reports.frames import codes_of
+from labcode.reports.columns import Bools, Floats, Ints, at_rows
+from labcode.reports.frames import codes_of, rows_of
 from labcode.reports.nsys.report import NsysReport
 from labcode.show import one_line, percent, time_text
 
@@ -425,12 +425,14 @@ def unnamed(tables: Tables, verdicts: Sequence[Verdict]) -> list[Verdict]:
     if ledger.share(owner) >= MUCH:
         return [_question(tables, owner, ledger.share(owner), "", lines_of_idle(tables, owner))]
     rows = rows_on(tables.view, ledger.device, ledger.window)
-    ops, code = tables.view.ops.iloc[rows], tables.view.owner[rows]
-    spent = duration_ns(ops).astype(np.float64) / max(ledger.whole_ns, 1)
-    masked = spent * named_like(ops["name"], MASKED)
-    if masked.sum() >= 2 * MUCH:  # half of it is much
-        where = lines_of_kernels(tables, ops[masked > 0])
-        return [_question(tables, "attention", float(masked.sum()), "", where)]
+    ops = rows_of(tables.view.ops[["name", "start_ns", "end_ns"]], rows)
+    code = at_rows(tables.view.owner, rows)
+    spent = duration_ns(ops) / max(ledger.whole_ns, 1)
+    masks = named_like(ops["name"], MASKED)
+    masked = float((spent * masks).sum()) if masks.any() else 0.0
+    if masked >= 2 * MUCH:  # half of it is much
+        where = lines_of_kernels(tables, ops[masks & (spent > 0)])
+        return [_question(tables, "attention", masked, "", where)]
     own = named_like(ops["name"], OF_ITS_OWN) | ~named_like(ops["name"], LIBRARY)
     own &= code == CODE["kernel"]
     around = np.isin(code, [CODE[one] for one in AROUND]) & ~own
@@ -476,12 +478,16 @@ def _apart(tables: Tables, rows: Ints, spent: Floats, around: Bools, product: Bo
     """Of operations (rows of the view, and shares of an iteration) the function of the program that launches
     most, where that is no products, and the loop is elsewhere: where it is, what it launches but products.
     """
-    lines, host, row = tables.lines, tables.replay.host, tables.view.row[rows]
-    start, tid = (np.append(tables.api[name].to_numpy(np.int64), -1)[row] for name in ("start_ns", "tid"))
+    lines, host, row = tables.lines, tables.replay.host, at_rows(tables.view.row, rows)
+    if not lines.known:
+        return NOWHERE, 0.0
+    start, tid = (tables.api[name].to_numpy(np.int64) for name in ("start_ns", "tid"))
+    main = np.append(tid == host.main, False)[row]  # and of no call
     functions: dict[tuple[str, str], tuple[Place, Floats]] = {}
     for kind, some in enumerate((around, ~around & ~product, product)):
-        some = some & (row >= 0) & (tid == host.main)
-        for place, part in lines.launched(host.pid, host.main, start[some], spent[some], tables.repeated):
+        some = some & main
+        calls = start[row[some]]
+        for place, part in lines.launched(host.pid, host.main, calls, spent[some], tables.repeated):
             _, sums = functions.setdefault((place.function, place.file), (place, np.zeros(3)))
             sums[kind] += part * spent[some].sum()
     best, most = NOWHERE, 0.0

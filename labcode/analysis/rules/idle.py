@@ -23,6 +23,7 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, named_like, spans
 from labcode.analysis.timeline.utilization import explain_gaps
 from labcode.reports.columns import Bools, Ints, at_rows, unique
+from labcode.reports.frames import rows_of
 from labcode.show import one_line, percent, time_text
 
 IDLE_SHARE = 0.10
@@ -283,7 +284,7 @@ def sync_in_loop(tables: Tables) -> Finding:
     """
     tables.need_busy()
     tables.need_api()
-    waits, gaps = tables.waits, tables.gaps[tables.gaps["call"] >= 0]
+    waits, gaps = tables.waits, rows_of(tables.gaps, (tables.gaps["call"] >= 0).to_numpy())
     hits = _begun_inside(tables, gaps, waits)
     launched = tables.api["start_ns"].to_numpy()[gaps["call"].to_numpy()]
     ended = np.append(waits["end_ns"].to_numpy(), 0)[hits]

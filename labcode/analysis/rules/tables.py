@@ -66,6 +66,11 @@ class Tables:
         self.report = kept(report)
         self.chosen = window
 
+    def let_go(self) -> None:
+        """Forget all but what is judged: tables of a long run take much memory. They can be asked again."""
+        kept = ("report", "chosen", "judged", "window", "view")
+        self.__dict__ = {name: value for name, value in vars(self).items() if name in kept}
+
     # ---- time
 
     @cached_property
@@ -188,22 +193,23 @@ class Tables:
         they returned, by time, and the number of each in its iteration; None where most iterations differ.
         """
         ledger, view, host = self.ledger, self.view, self.replay.host
-        begun = view.ops["start_ns"].to_numpy(np.int64)
-        mine = np.flatnonzero((view.ops["device"].to_numpy(np.int64) == ledger.device) & (view.row >= 0))
-        mine = mine[self.api["tid"].to_numpy(np.int64)[view.row[mine]] == host.main]
-        mine = mine[self.api["pid"].to_numpy(np.int64)[view.row[mine]] == ledger.pid]
-        mine = mine[np.argsort(begun[mine], kind="stable")]
-        low, high = (np.searchsorted(begun[mine], edge) for edge in ledger.edges)
+        tid, pid = (self.api[name].to_numpy(np.int64) for name in ("tid", "pid"))
+        main = np.append((tid == host.main) & (pid == ledger.pid), False)  # and of no call
+        here = (view.ops["device"].to_numpy(np.int64) == ledger.device) & main[view.row]
+        mine = small(np.flatnonzero(here))
+        begun, calls = (at_rows(values, mine) for values in (spans(view.ops)[0], view.row))
+        low, high = (np.searchsorted(begun, edge) for edge in ledger.edges)
         sizes = high - low
         usual = int(np.bincount(np.maximum(sizes, 0)).argmax()) if len(sizes) else 0
         same = np.flatnonzero(sizes == usual)
         if not ledger.repeats or usual < 2 or len(same) < max(ledger.count // 2, 2):
             return None
-        inside = low[same][:, None] + np.arange(usual)
-        ends = np.sort(spans(self.api)[1][view.row[mine[inside]]], axis=1)
+        inside = small(low[same])[:, None] + np.arange(usual, dtype=np.int32)
+        ends = spans(self.api)[1][calls[inside]]
+        ends.sort(axis=1)
         if (ends[1:, 0] <= ends[:-1, -1]).any():
             return None
-        return ends.ravel(), np.tile(np.arange(usual), len(same))
+        return ends.ravel(), np.tile(np.arange(usual, dtype=np.int32), len(same))
 
     @cached_property
     def spec(self) -> Spec | None:

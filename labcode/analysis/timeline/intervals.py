@@ -17,6 +17,7 @@ from labcode.reports.columns import Ints
 Window = tuple[int, int]  # from and to, in ns
 Spans = tuple[Ints, Ints]  # starts and ends
 _WIDEST = (1 << 63) - 1
+_APART = 1 << 62
 _ROUNDS = 32  # of skipping all at once
 
 
@@ -48,15 +49,28 @@ def totals(groups: Ints, starts: Ints, ends: Ints, count: int) -> Ints:
 
     They come group by group, each by start.
     """
-    moments, rank = np.unique(ends, return_inverse=True)
-    size = len(moments) + 1  # so that no end reaches the next group
-    reach = np.maximum.accumulate(groups * size + rank) - groups * size
-    until = moments[np.maximum(reach, 0)]
     first = np.append(True, groups[1:] != groups[:-1])[: len(groups)]
-    begins = np.where(first, starts, np.maximum(starts, np.append(starts[:1], until[:-1])))
+    before = np.append(starts[:1], running_end(groups, ends)[:-1])
+    before[first] = starts[first]
     found = np.zeros(count, np.int64)
-    np.add.at(found, groups, np.maximum(ends - begins, 0))
+    np.add.at(found, groups, np.maximum(ends - np.maximum(starts, before), 0))
     return found
+
+
+def running_end(groups: Ints, ends: Ints) -> Ints:
+    """The latest end so far within each stretch of equal ``groups``, which ascend."""
+    if len(ends) == 0:
+        return ends
+    low = int(ends.min())
+    width = int(ends.max()) - low + 1
+    if (int(groups[-1]) + 1) * width < _APART:  # so far apart that no end reaches the next group
+        apart = groups * width - low
+        reach = ends + apart
+        return np.asarray(np.maximum.accumulate(reach, out=reach) - apart, np.int64)
+    reach = ends.copy()
+    for some in np.split(np.arange(len(groups)), np.flatnonzero(np.diff(groups)) + 1):
+        reach[some] = np.maximum.accumulate(ends[some])
+    return reach
 
 
 def intersect(

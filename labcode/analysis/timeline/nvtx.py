@@ -18,8 +18,7 @@ from labcode.reports.columns import Bools, Ints, process_keys
 from labcode.reports.frames import is_any, rows_in_order
 
 NUMBER = re.compile(r"(?:\s*[#:=]?\s*|_)\d+$")  # at the end of a name: step 3, step_3, ProfilerStep#3
-_MOST_PAIRS = 1 << 22  # (range, operation) pairs held in memory at once
-_WIDEST = 1 << 62
+_MOST_PAIRS = 1 << 20  # (range, operation) pairs held in memory at once
 _AUTOGRAD = re.compile(r", (?:seq|op_id) = -?\d+|, input_op_ids = \[[^\]]*\]")
 
 
@@ -109,11 +108,11 @@ def covered(
     row = launch_rows(ops, api)
     launched = np.flatnonzero(row >= 0)
     row = row[launched]
-    call = {name: api[name].to_numpy(np.int64)[row] for name in ("start_ns", "end_ns", "pid", "tid")}
-    threads, of_call = process_keys(pid, tid, call["pid"], call["tid"])
-    order = np.lexsort((call["start_ns"], of_call))
-    of_call, launched = of_call[order], launched[order]
-    began, ended = call["start_ns"][order], call["end_ns"][order]
+    threads, of_call = process_keys(pid, tid, *(api[name].to_numpy(np.int64)[row] for name in ("pid", "tid")))
+    began, ended = (times[row] for times in spans(api))
+    if (np.diff(of_call) != 0).any() or (np.diff(began) < 0).any():
+        order = np.lexsort((began, of_call))
+        of_call, launched, began, ended = (part[order] for part in (of_call, launched, began, ended))
     op_start, op_end = (times[launched] for times in spans(ops))
     by_thread = np.argsort(threads, kind="stable")
     heads = np.flatnonzero(np.diff(threads[by_thread], prepend=-1))
@@ -220,10 +219,11 @@ def _projected(
 def _measured(row: Ints, start: Ints, end: Ints) -> tuple[Ints, dict[str, Ints]]:
     """The ranges that have operations; ``row`` is the range of each operation, in ascending order."""
     end = np.maximum(start, end)
-    order = np.lexsort((start, row))
-    row, start, end = row[order], start[order], end[order]
+    if not ((row[1:] > row[:-1]) | (start[1:] >= start[:-1])).all():
+        order = np.lexsort((start, row))
+        row, start, end = row[order], start[order], end[order]
     heads = np.flatnonzero(np.diff(row, prepend=-1))
-    before = np.concatenate((start[:1], _running_end(row, end)[:-1]))
+    before = np.concatenate((start[:1], intervals.running_end(row, end)[:-1]))
     before[heads] = start[heads]
     busy = np.maximum(end - np.maximum(start, before), 0)
     lows, highs = start[heads], _by_range(np.maximum, end, heads)
@@ -240,17 +240,3 @@ def _measured(row: Ints, start: Ints, end: Ints) -> tuple[Ints, dict[str, Ints]]
 def _by_range(function: np.ufunc, values: Ints, heads: Ints) -> Ints:
     """One value for each stretch that begins at one of ``heads``."""
     return np.asarray(function.reduceat(values, heads), np.int64) if len(heads) else values[:0]
-
-
-def _running_end(row: Ints, end: Ints) -> Ints:
-    """The latest end so far within each row's stretch of equal ``row``."""
-    if len(end) == 0:
-        return end
-    low = int(end.min())
-    width = int(end.max()) - low + 1
-    if (int(row[-1]) + 1) * width < _WIDEST:
-        return np.maximum.accumulate(end - low + row * width) - row * width + low
-    reach = end.copy()
-    for piece in np.split(np.arange(len(row)), np.flatnonzero(np.diff(row)) + 1):
-        reach[piece] = np.maximum.accumulate(end[piece])
-    return reach

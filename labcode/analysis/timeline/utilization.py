@@ -59,9 +59,11 @@ def idle_gaps(ops: pd.DataFrame | Spans, window: Window | None = None, min_gap_n
         start, end = intervals.complement(*worked, window)
         parts.append(pd.DataFrame({"device": np.full(len(start), device), "start_ns": start, "end_ns": end}))
     empty = pd.DataFrame({c: np.empty(0, np.int64) for c in ("device", "start_ns", "end_ns")})
-    gaps = pd.concat(parts, ignore_index=True) if parts else empty
+    gaps = parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True) if parts else empty
     gaps["duration_ns"] = gaps["end_ns"] - gaps["start_ns"]
-    gaps = gaps[gaps["duration_ns"] >= min_gap_ns]
+    gaps = rows_of(gaps, (gaps["duration_ns"] >= min_gap_ns).to_numpy())
+    if len(parts) == 1:  # in order
+        return gaps.reset_index(drop=True)
     return gaps.sort_values(["start_ns", "device"], kind="stable", ignore_index=True)
 
 

@@ -211,19 +211,16 @@ def _collect(report: Report, window: Window, most: int) -> _Events:
         name: [] for name in ("start", "end", "track", "role", "label", "detail")
     }
     numbers: dict[Track, int] = {}
-    count = 0
-    for batch in batches(report, window):
+    every = [_shown(batch) for batch in batches(report, window)]
+    count = sum(len(batch.events) for batch in every)
+    if count > most:
+        raise LabError(
+            f"more than {most:,} events are too many for a page: choose a shorter window, "
+            "or write a .json for Perfetto"
+        )
+    while every:
+        batch = every.pop(0)
         events = batch.events
-        if batch.kind == "nvtx":
-            kept = (events["name"] != MEASURED).to_numpy()
-            batch = Batch(batch.kind, events[kept], batch.tracks, batch.place[kept])
-            events = batch.events
-        count += len(events)
-        if count > most:
-            raise LabError(
-                f"more than {most:,} events are too many for a page: choose a shorter window, "
-                "or write a .json for Perfetto"
-            )
         known = np.array([numbers.setdefault(t, len(numbers)) for t in batch.tracks] + [0], np.int64)
         columns["start"].append(events["start_ns"].to_numpy("int64"))
         columns["end"].append(events["end_ns"].to_numpy("int64"))
@@ -270,6 +267,14 @@ def _collect(report: Report, window: Window, most: int) -> _Events:
         tracks=tracks,
         told=told,
     )
+
+
+def _shown(batch: Batch) -> Batch:
+    """Without the ranges that say what is measured."""
+    if batch.kind != "nvtx":
+        return batch
+    kept = (batch.events["name"] != MEASURED).to_numpy()
+    return Batch(batch.kind, batch.events[kept], batch.tracks, batch.place[kept])
 
 
 def _shared(rows: pd.DataFrame) -> pd.Series:

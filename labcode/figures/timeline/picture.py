@@ -33,6 +33,7 @@ from labcode.figures.style import (
     width_in,
 )
 from labcode.figures.timeline.rows import Choice, Copies, Group, Report, Row, RowKind, condense, report_groups
+from labcode.reports.frames import rows_of
 from labcode.show import number, whole_percent
 
 Unit = Literal["s", "ms", "µs", "ns"]
@@ -229,11 +230,12 @@ def _draw_row(axes: Axes, item: _PlacedRow, scale: _Scale, drawn: Drawn) -> None
         _write(axes, x, middle, item.row.message, ha="center", color=palette.muted, style="italic")
     roles = [str(role) for role in bars["role"].unique()]
     seen_px = dict.fromkeys(roles, 0.0)
-    for lane, mine in bars.groupby("lane", sort=False):
-        top = item.top + int(str(lane)) * LANE_IN
+    for lane in bars["lane"].unique().tolist():
+        mine = rows_of(bars, (bars["lane"] == lane).to_numpy())
+        top = item.top + lane * LANE_IN
         bottom = top + LANE_IN - BAR_GAP_IN
         x0, x1, texts = scale.of(mine["start_ns"]), scale.of(mine["end_ns"]), mine["text"].to_numpy()
-        kinds = np.array([roles.index(role) for role in mine["role"]], dtype=np.int64)
+        kinds = pd.Index(roles).get_indexer(pd.Index(mine["role"])).astype(np.int64)
         shown = condense(x0 / px, x1 / px, kinds)
         drawn.joined |= bool((shown.boxes[:, 3] < 1).any())
         fill_boxes(axes, [(a * px, top, b * px, bottom) for a, b in shown.runs], palette.grid, zorder=1.8)

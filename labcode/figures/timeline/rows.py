@@ -31,6 +31,7 @@ from labcode.analysis.timeline.utilization import device_busy, idle_gaps
 from labcode.figures.style import read_once
 from labcode.reports.columns import Floats, Ints
 from labcode.reports.common import MEASURED
+from labcode.reports.frames import mapped, rows_of
 from labcode.show import byte_text
 
 ALONE_PX = 3.0  # an event at least this wide is a rectangle of its own
@@ -132,13 +133,13 @@ def _steps(
 
 def _coverage(start: Floats, end: Floats, edges: Floats) -> Floats:
     """The share of each interval between edges that events, sorted and hardly overlapping, cover."""
-    end = np.maximum.accumulate(end)
-    covered = np.concatenate(
-        ([0.0], np.cumsum(end - np.maximum(start, np.concatenate(([start[0]], end[:-1])))))
-    )
-    times = np.stack((start, end), axis=1).ravel()
-    times = np.maximum.accumulate(times)
-    values = np.stack((covered[:-1], covered[1:]), axis=1).ravel()
+    times, values = np.zeros(2 * len(start)), np.zeros(2 * len(start))  # at the start and end of each
+    times[::2], times[1::2] = start, np.maximum.accumulate(end)
+    spent = np.append(start[0], times[1:-1:2])
+    np.subtract(times[1::2], np.maximum(start, spent, out=spent), out=spent)
+    values[1::2] = np.cumsum(spent, out=spent)
+    values[2::2] = spent[:-1]
+    np.maximum.accumulate(times, out=times)
     return np.asarray(np.diff(np.interp(edges, times, values)) / np.diff(edges), dtype=np.float64)
 
 
@@ -229,10 +230,14 @@ def make_bars(
 
 def in_window(events: pd.DataFrame, window: Window) -> pd.DataFrame:
     """The events that overlap the window, cut to it; open-ended ones end with it."""
-    start = events["start_ns"].astype("int64")
-    end = events["end_ns"].astype("Int64").fillna(window[1]).astype("int64")
-    inside = ((end > window[0]) & (start < window[1])) | ((start == end) & start.between(*window))
-    kept = events[inside]
+    start, ends = events["start_ns"].to_numpy(np.int64), events["end_ns"]
+    if ends.dtype != np.int64:
+        ends = ends.astype("Int64").fillna(window[1])
+    end = ends.to_numpy(np.int64)
+    inside = ((end > window[0]) & (start < window[1])) | (
+        (start == end) & (start >= window[0]) & (start <= window[1])
+    )
+    kept = rows_of(events, inside)
     return kept.assign(start_ns=start[inside].clip(*window), end_ns=end[inside].clip(*window))
 
 
@@ -286,12 +291,10 @@ def device_ops(
 ) -> pd.DataFrame:
     """All GPU operations in the window, with role and text; apart is the copy row they could go to."""
     kernels, memcpys, memsets, graphs = (in_window(t, window) for t in (kernels, memcpys, memsets, graphs))
-    name = kernels["short_name"].astype(str)
+    roles = np.array(["kernel", "nccl"], object)[is_communication(kernels).to_numpy(np.int8)]
     kind = memcpys["copy_kind"].astype(str).str.removeprefix("managed ")
     parts = [
-        kernels.assign(
-            role=np.where(is_communication(kernels), "nccl", "kernel"), text=name.map(kernel_label)
-        ),
+        kernels.assign(role=roles, text=mapped(kernels["short_name"], kernel_label)),
         memcpys.assign(
             role=kind.map({"H2D": "h2d", "D2H": "d2h", "P2P": "p2p"}).fillna("d2d"),
             text=[byte_text(count, binary=True) for count in memcpys["bytes"]],
@@ -457,7 +460,8 @@ def report_groups(
     if choice.pids is not None:
         shown = shown[shown["pid"].isin(list(choice.pids))]
     api, nvtx, threads = report.api(), report.nvtx(), report.threads()
-    working = list(dict.fromkeys(shown.sort_values("device", kind="stable")["pid"])) if len(shown) else []
+    pairs = shown[["pid", "device"]].drop_duplicates()
+    working = list(dict.fromkeys(pairs.sort_values("device", kind="stable")["pid"])) if len(shown) else []
     processes = list(dict.fromkeys([*working, *_without_gpu(api, nvtx, window, choice)]))
     if working and not choice.cpu_only:
         processes = working
@@ -465,9 +469,7 @@ def report_groups(
     groups: list[Group] = []
     drawn: set[int] = set()
     used: dict[int, list[int]] = {pid: [] for pid in processes}
-    for pid, device in (
-        shown[["pid", "device"]].drop_duplicates().sort_values("device").to_numpy("int64").tolist()
-    ):
+    for pid, device in pairs.sort_values("device").to_numpy("int64").tolist():
         used[pid].append(device)
     called, cut = process_names(used, threads), False
     for pid in processes:
@@ -488,12 +490,11 @@ def report_groups(
             drawn.add(device)
             rows: list[Row] = []
             if "projection" in choice.kinds:
-                ops = report.gpu_ops()
-                ops = ops[ops["device"] == device]
+                ops = _of(report.gpu_ops(), "device", device)
                 rows.append(projection_row(nvtx, api, ops, window, levels=choice.nvtx_levels))
             if "streams" in choice.kinds:
                 rows += stream_rows(
-                    shown[shown["device"] == device],
+                    _of(shown, "device", device),
                     copies=choice.copies,
                     max_streams=choice.max_streams,
                     tolerance_ns=tolerance_ns,
@@ -509,12 +510,17 @@ def report_groups(
     return groups
 
 
+def _of(table: pd.DataFrame, column: str, number: int) -> pd.DataFrame:
+    """The rows of a process, a thread or a GPU: of very many no copy, where all are its own."""
+    return rows_of(table, (table[column] == number).to_numpy(np.bool_))
+
+
 def _without_gpu(api: pd.DataFrame, nvtx: pd.DataFrame, window: Window, choice: Choice) -> list[int]:
     """The processes that could be shown for what their CPU does: those named, or all with ranges or calls."""
     if choice.pids is not None:
         return sorted(choice.pids)
     tables = (in_window(api, window), in_window(nvtx, window)) if choice.cpu_only else (api, nvtx)
-    return sorted({int(pid) for table in tables for pid in table["pid"]})
+    return sorted({int(pid) for table in tables for pid in table["pid"].unique()})
 
 
 def _cpu_rows(
@@ -526,15 +532,15 @@ def _cpu_rows(
     choice: Choice,
 ) -> list[Row]:
     """The rows of one process, a thread at a time."""
-    nvtx, api, threads = (table[table["pid"] == pid] for table in (nvtx, api, threads))
+    nvtx, api, threads = (_of(table, "pid", pid) for table in (nvtx, api, threads))
     rows: list[Row] = []
     for tid, suffix in _threads(pid, in_window(nvtx, window), in_window(api, window), threads, choice):
         if "nvtx" in choice.kinds:
-            mine = nvtx[nvtx["tid"] == tid]
+            mine = _of(nvtx, "tid", tid)
             name = "annotations" if "rank" in nvtx else "NVTX"  # as torch.profiler's traces call them
             rows.append(nvtx_row(mine, window, label=name + suffix, levels=choice.nvtx_levels))
         if "api" in choice.kinds:
-            row = api_row(api[api["tid"] == tid], window, label="CUDA API" + suffix)
+            row = api_row(_of(api, "tid", tid), window, label="CUDA API" + suffix)
             rows.append(replace(row, place=(pid, -1, -1, tid)))
     return [row for row in rows if len(row.bars)]
 
@@ -548,7 +554,7 @@ def _threads(
     without any, the others.
     """
     time = (api["end_ns"] - api["start_ns"]).groupby(api["tid"]).sum().sort_values(ascending=False)
-    working = set(api.loc[api["name"].astype(str).map(api_role) != "call", "tid"])
+    working = set(api.loc[mapped(api["name"], api_role) != "call", "tid"].unique())
     tids = list(dict.fromkeys(int(tid) for tid in [*time.index, *nvtx.sort_values("start_ns")["tid"]]))
     tids = [tid for tid in tids if tid in working] or tids
     tids = sorted(tids[: choice.max_threads], key=lambda tid: tid != pid)
@@ -563,6 +569,6 @@ def _threads(
 
 def _with_idle(group: Group, ops: pd.DataFrame, device: int, window: Window) -> Group:
     """The group with its device's idle time and the share of the window it takes."""
-    ops = ops[ops["device"] == device]
+    ops = _of(ops, "device", device)
     (share,) = device_busy(ops, window)["idle_share"]
     return replace(group, idle=idle_gaps(ops, window), idle_share=None if pd.isna(share) else float(share))

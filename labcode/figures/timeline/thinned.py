@@ -12,6 +12,7 @@ import pandas as pd
 
 from labcode.analysis.timeline.intervals import Window
 from labcode.figures.timeline.rows import Report
+from labcode.reports.frames import rows_of
 
 _STREAM = ("pid", "device", "context", "stream")
 _THREAD = ("pid", "tid")
@@ -130,5 +131,4 @@ class Thinned:
 
 def _within(table: pd.DataFrame, window: Window) -> pd.DataFrame:
     end = table["end_ns"].fillna(window[1])
-    kept: pd.DataFrame = table[(end >= window[0]) & (table["start_ns"] <= window[1])]
-    return kept
+    return rows_of(table, ((end >= window[0]) & (table["start_ns"] <= window[1])).to_numpy(np.bool_))

@@ -18,6 +18,7 @@ from labcode.analysis.timeline.overlap import is_communication
 from labcode.figures.timeline.rows import Report, api_role, assign_lanes, process_names, rank_numbers
 from labcode.reports.columns import Ints
 from labcode.reports.common import MEASURED
+from labcode.reports.frames import rows_of
 
 _COPY_ROLES = {"H2D": "h2d", "D2H": "d2h", "P2P": "p2p"}
 _MARKS, _NVTX, _RANGES, _API = -1, 0, 1, 2  # the lines of a thread, in this order
@@ -216,10 +217,12 @@ def _placed(*columns: Ints) -> tuple[list[Track], Ints]:
 def _overlapping(table: pd.DataFrame, window: Window | None) -> pd.DataFrame:
     if window is None:
         return table
-    kept: pd.DataFrame = table[(table["end_ns"] >= window[0]) & (table["start_ns"] <= window[1])]
-    return kept
+    some = (table["end_ns"] >= window[0]) & (table["start_ns"] <= window[1])
+    return rows_of(table, some.to_numpy(np.bool_))
 
 
 def _sorted(table: pd.DataFrame) -> pd.DataFrame:
-    order = np.lexsort((-table["end_ns"].to_numpy("int64"), table["start_ns"].to_numpy("int64")))
-    return table.iloc[order]
+    start = table["start_ns"].to_numpy("int64")
+    if (start[1:] > start[:-1]).all():
+        return table
+    return table.iloc[np.lexsort((-table["end_ns"].to_numpy("int64"), start))]

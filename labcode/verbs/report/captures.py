@@ -8,7 +8,8 @@ import numpy as np
 from labcode.analysis.lm import parts as lm_parts
 from labcode.analysis.stats.nsys import path as nsys_path
 from labcode.analysis.stats.shelf import LackingError
-from labcode.analysis.timeline.overlap import communication_overlap
+from labcode.analysis.timeline.overlap import communication_overlap, is_communication
+from labcode.reports.frames import is_any, rows_of
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.report import NsysReport
 from labcode.verbs.report import together
@@ -17,10 +18,13 @@ from labcode.verbs.report.document import Chart, Found, Part, Shown, whole
 
 def _more(report: NsysReport, told: Sequence[Found]) -> Iterator[tuple[str, Shown]]:
     yield from together.ranges(report)
-    talk = communication_overlap(report.kernels(), report.window())
-    talk = talk[talk["comm_count"] > 0]
-    if len(talk):
-        yield "communication", whole("Communication behind computing", talk, report)
+    ops = report.gpu_ops()
+    kernels = is_any(ops["kind"], "kernel")
+    if (kernels & is_communication(ops).to_numpy()).any():
+        talk = communication_overlap(rows_of(ops, kernels), report.window())
+        talk = talk[talk["comm_count"] > 0]
+        if len(talk):
+            yield "communication", whole("Communication behind computing", talk, report)
     yield from _counters(report, told)
     yield from together.model(report, lm_parts.operations)
     yield from _path(report)

@@ -27,6 +27,7 @@ from labcode.analysis.timeline.overlap import time_shares
 from labcode.errors import LabError
 from labcode.reports import FOLDERS, FORMATS, Kind, able, imported, is_timeline
 from labcode.reports.facts import facts_of
+from labcode.reports.frames import rows_of
 from labcode.reports.report import CountedReport
 from labcode.show import byte_text, time_text
 from labcode.verbs.report import together
@@ -82,11 +83,14 @@ def gather(
         found = tables.iterations if tables is not None else None
         told = [*(one for folder in ranked for one in folder.told), *told]
         timelines = [report for kind, report in every if is_timeline(kind)]
-        shares, ledger = _ledger(tables)
-        gpu_time = time_shares(tables.ops, tables.window) if tables is not None else pd.DataFrame()
         if len(timelines) > 1 and found is not None:
             traced = iterations(timelines[1])  # a trace, which knows shapes
             found = Iterations(found.how, found.table, traced.work if traced else None)
+        shares, ledger = _ledger(tables)
+        gpu_time = pd.DataFrame()
+        if tables is not None:
+            tables.let_go()
+            gpu_time = time_shares(rows_of(tables.view.ops, tables.op_rows), tables.window)
         joined, notes = _joined(opened)
         sections = (*(s for one in ranked for s in one.sections), *_sections(every, joined, told))
         yield Document(
@@ -173,7 +177,7 @@ def _ledger(tables: Tables | None) -> tuple[pd.DataFrame, Shown | None]:
 
 
 def _headline(tables: Tables | None, found: Iterations | None, shares: pd.DataFrame) -> Iterator[str]:
-    if tables is not None and len(tables.ops):
+    if tables is not None and len(tables.op_rows):
         begin, end = tables.window
         yield f"Judged: {time_text(end - begin)}, {tables.judged.told}."
         told, of = shares, time_text(end - begin)

@@ -21,7 +21,7 @@ from labcode.errors import InputError, LabError
 from labcode.reports import FORMATS, Kind, is_timeline, timelines
 from labcode.reports.common import MEASURED
 from labcode.reports.facts import facts_of
-from labcode.reports.frames import codes_of, mapped
+from labcode.reports.frames import codes_of, mapped, rows_of
 from labcode.reports.report import TimelineReport
 from labcode.verbs.diagnose.verdicts import diagnose, judge, judge_all, rules_on, tables_of
 from labcode.verbs.report.document import Found, Shown, told_of, whole
@@ -114,7 +114,9 @@ def spent(report: TimelineReport, prefix: str = "") -> pd.DataFrame:
     calls = calls[["start_ns", "end_ns", "pid", "tid", "correlation"]]
     ops = ops[["start_ns", "end_ns", "pid", "correlation"]]
     parts = [  # a process at a time, for a long run has millions of ranges
-        project(*(table[table["pid"] == pid] for table in (nvtx, calls, ops)), nested=False)[_SPENT]
+        project(
+            *(rows_of(table, (table["pid"] == pid).to_numpy()) for table in (nvtx, calls, ops)), nested=False
+        )[_SPENT]
         for pid in nvtx["pid"].unique()
     ]
     ranges = pd.concat(parts) if parts else project(nvtx, calls, ops)[_SPENT]

@@ -117,6 +117,28 @@ def test_a_program_that_starts_itself_anew_is_told(tmp_path: Path, files: list[P
     assert 'put what reads the reports under if __name__ == "__main__":' in ended.stderr
 
 
+def test_workers_import_nothing_of_the_current_folder(files: list[Path], tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    for name in ("signal", "socket", "pickle", "runpy", "queue", "selectors", "tempfile", "numpy"):
+        (theirs / f"{name}.py").write_text("open('ran', 'w').close()\nraise ImportError\n")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from pathlib import Path\n"
+        "from labcode.analysis.ranks.spread import Spreader\n"
+        "from tests.support.ranks import size\n"
+        'if __name__ == "__main__":\n'
+        f"    names = {list(map(str, files))}\n"
+        "    with Spreader(files=len(names)) as spreader:\n"
+        "        done, lost = spreader.map(size, [Path(name) for name in names])\n"
+        "    print(len(done), len(lost))\n"
+    )
+    words = [sys.executable, program]
+    ended = subprocess.run(words, capture_output=True, text=True, env=_with_this_tree(), cwd=theirs)
+    assert not (theirs / "ran").exists(), ended.stderr
+    assert ended.stdout.split() == [str(len(files)), "0"], ended.stderr
+
+
 def _with_this_tree() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 

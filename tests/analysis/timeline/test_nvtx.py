@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline import nvtx as ranges
 from tests.support.tables import api, call, copy, nvtx, op, ops, span
 
@@ -106,7 +107,7 @@ def test_projection_in_pieces_is_the_same(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_busy_time_with_times_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranges, "_WIDEST", 0)  # what happens when one integer cannot hold range and time
+    monkeypatch.setattr(intervals, "_APART", 0)  # what happens when one integer cannot hold range and time
     rows = projected(
         [span(0, 50, "a"), span(12, 50, "b")],
         [call(10, 11, 1), call(20, 21, 2)],

@@ -45,10 +45,9 @@ def cuda_kern_exec_trace(source: Source) -> Table:
     """
     pairs = _launches(source, (*schema.GRID,))
     kernel = pairs.kernel
-    order = np.argsort(pairs.api_start, kind="stable")
     queued = pairs.queue >= 0
-    grids, grid_texts = grid_text(*(kernel[c].values for c in schema.GRID[:3]))
-    blocks, block_texts = grid_text(*(kernel[c].values for c in schema.GRID[3:]))
+    grids, grid_texts = grid_text(*(kernel.pop(c).values for c in schema.GRID[:3]))
+    blocks, block_texts = grid_text(*(kernel.pop(c).values for c in schema.GRID[3:]))
     table: Table = {
         "API Start (ns)": pairs.api_start,
         "API Dur (ns)": pairs.api_time,
@@ -65,7 +64,9 @@ def cuda_kern_exec_trace(source: Source) -> Table:
         "BlockXYZ": Texts(blocks, block_texts),
         "Kernel Name": Texts(pairs.name, pairs.kernel_names),
     }
-    return take(table, order)
+    if (pairs.api_start[1:] >= pairs.api_start[:-1]).all():
+        return table
+    return take(table, np.argsort(pairs.api_start, kind="stable"))
 
 
 def cuda_kern_exec_sum(source: Source) -> Table:
@@ -120,8 +121,10 @@ def _launches(source: Source, more: tuple[str, ...]) -> Launches:
     order = np.argsort(api_key, kind="stable")
     keys = api_key[order]
     row, place = expand(np.searchsorted(keys, kernel_key, "left"), np.searchsorted(keys, kernel_key, "right"))
-    kernel = {name: column.take(row) for name, column in kernel.items()}
-    api = {name: column.take(order[place]) for name, column in api.items()}
+    place = order[place]
+    del kernel_key, api_key, keys, order
+    kernel = {name: kernel.pop(name).take(row) for name in list(kernel)}
+    api = {name: api.pop(name).take(place) for name in list(api)}
     start, end = kernel["start"].values, kernel["end"].values
     began, returned = api["start"].values, api["end"].values
     call, texts = source.strings(api["nameId"])

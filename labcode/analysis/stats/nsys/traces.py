@@ -29,35 +29,35 @@ def cuda_gpu_trace(source: Source) -> Table:
     sets = source.ints(schema.MEMSET, (*_FRAME, "bytes", "memKind"))
     parts = (kernels, copies, sets)
     counts = [len(part["start"].values) for part in parts]
-    start = np.concatenate([part["start"].values for part in parts])
+    duration = np.concatenate([part.pop("end").values - part["start"].values for part in parts])
+    start = np.concatenate([part.pop("start").values for part in parts])
     order = np.argsort(start, kind="stable")
-    duration = np.concatenate([part["end"].values - part["start"].values for part in parts])
 
     def stacked(*columns: Column | None) -> Column:
         return _stack(columns, counts).take(order)
 
     size = stacked(None, copies["bytes"], sets["bytes"])
-    names, name = source.kernel_names(kernels["demangledName"])
+    names, name = source.kernel_names(kernels.pop("demangledName"))
     labels = [*name, *COPY_LABELS.values(), MEMSET_LABEL]
     code = np.concatenate([names, copies["copyKind"].values + len(name), np.full(counts[2], len(labels) - 1)])
     unknown = (copies["copyKind"].values < 0) | (copies["copyKind"].values >= len(COPY_LABELS))
     code[counts[0] : counts[0] + counts[1]][unknown] = -1
     columns: dict[str, Values] = {"Start (ns)": start[order], "Duration (ns)": duration[order]}
-    columns["CorrId"] = stacked(*(part["correlationId"] for part in parts))
+    columns["CorrId"] = stacked(*(part.pop("correlationId") for part in parts))
     for raw, printed in zip(schema.GRID, ("GrdX", "GrdY", "GrdZ", "BlkX", "BlkY", "BlkZ"), strict=True):
-        columns[printed] = stacked(kernels[raw], None, None)
-    columns["Reg/Trd"] = stacked(kernels["registersPerThread"], None, None)
+        columns[printed] = stacked(kernels.pop(raw), None, None)  # what was read goes as it is put in order
+    columns["Reg/Trd"] = stacked(kernels.pop("registersPerThread"), None, None)
     for raw, printed in zip(shared, ("StcSMem (MB)", "DymSMem (MB)"), strict=True):
-        columns[printed] = _floats(stacked(kernels[raw], None, None)) / 1e6
+        columns[printed] = _floats(stacked(kernels.pop(raw), None, None)) / 1e6
     columns["Bytes (MB)"] = _floats(size) / 1e6
     columns["Throughput (MB/s)"] = _throughput(_floats(size), duration[order])
     columns["SrcMemKd"] = _memory_kind(stacked(None, copies["srcKind"], sets["memKind"]))
     columns["DstMemKd"] = _memory_kind(stacked(None, copies["dstKind"], None))
-    columns["Device"] = _device_names(source, stacked(*(part["deviceId"] for part in parts)).values)
-    columns["Ctx"] = stacked(*(part["contextId"] for part in parts))
-    green = stacked(*(part["greenContextId"] for part in parts)).values
+    columns["Device"] = _device_names(source, stacked(*(part.pop("deviceId") for part in parts)).values)
+    columns["Ctx"] = stacked(*(part.pop("contextId") for part in parts))
+    green = stacked(*(part.pop("greenContextId") for part in parts)).values
     columns["GreenCtx"] = Column(green, green != 0)  # 0: not a green context
-    columns["Strm"] = stacked(*(part["streamId"] for part in parts))
+    columns["Strm"] = stacked(*(part.pop("streamId") for part in parts))
     columns["Name"] = Texts(code[order], labels)
     return columns
 
