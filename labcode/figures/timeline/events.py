@@ -168,8 +168,10 @@ class Events:
         """Queues and bandwidths, then the GPU's own counters."""
         for pid, device, name, unit, times, values in series(self.report, self.window):
             number = self._groups.get((pid, device))
-            if number is not None:
-                yield Samples(number, name, unit, times, values)
+            if number is None:
+                continue
+            for low in range(0, len(times), _ROWS):
+                yield Samples(number, name, unit, times[low : low + _ROWS], values[low : low + _ROWS])
         for counter in self._counters:
             yield from _own_samples(counter)
 
