@@ -39,6 +39,9 @@ static unsigned __byte_perm(unsigned x, unsigned y, unsigned order) {
     return found;
 }
 static int __ffs(int bits) { return __builtin_ffs(bits); }
+static int __clz(int bits) { return __builtin_clz(static_cast<unsigned>(bits)); }
+static unsigned min(unsigned a, unsigned b) { return a < b ? a : b; }
+static unsigned max(unsigned a, unsigned b) { return a < b ? b : a; }
 static int min(int a, int b) { return a < b ? a : b; }
 static unsigned long long min(unsigned long long a, unsigned long long b) { return a < b ? a : b; }
 template <typename T>
@@ -51,6 +54,7 @@ static T __ldcg(const T* at) {
 }
 static unsigned atomicAdd(unsigned* at, unsigned x) { return *at += x, *at - x; }
 static void __threadfence() {}
+static void __syncwarp() { warp_meet(); }
 
 // What each lane of a warp shows to the others.
 template <typename T>
@@ -84,8 +88,54 @@ static unsigned __ballot_sync(unsigned, bool mine) {
     return found;
 }
 
+alignas(128) static unsigned char memory_of_block[227 << 10];
+static void* block_memory() { return memory_of_block; }
+static bool lazy;  // the copy engine works when somebody waits for it, not as soon as it is asked
+
 namespace lab {
+namespace rows {
+struct Barrier {
+    int missing, bytes, count;
+    unsigned phase;
+};
+// Barriers of the device are a word: here, where their states are.
+using Word = unsigned long long;
+static std::map<Word*, Barrier> barriers;
+static std::map<Word*, std::vector<std::function<void()>>> copies;
+static void settle(Word* b) {
+    Barrier& one = barriers[b];
+    if (one.missing < 0) std::printf("a barrier got more arrivals than it awaits\n"), std::exit(1);
+    if (one.missing == 0 && one.bytes == 0) one.phase ^= 1, one.missing = one.count, ++fibers::happened;
+}
+static void set_up(Word* b, unsigned count) { barriers[b] = {static_cast<int>(count), 0, static_cast<int>(count), 0}, copies[b].clear(); }
+static void publish_barriers() {}
+static void expect(Word* b, unsigned bytes) { barriers[b].bytes += static_cast<int>(bytes), --barriers[b].missing, settle(b); }
+static void fetch(void* to, const void* from, unsigned bytes, Word* b) {
+    if (reinterpret_cast<Word>(to) % 16 != 0 || reinterpret_cast<Word>(from) % 16 != 0 || bytes % 16 != 0) std::printf("a copy is not aligned\n"), std::exit(1);
+    const auto work = [=] { std::memcpy(to, from, bytes), barriers[b].bytes -= static_cast<int>(bytes), ++fibers::happened, settle(b); };
+    if (lazy) copies[b].push_back(work);
+    else work();
+}
+}  // namespace rows
+namespace decode {
+using Word = rows::Word;
+static Word read_once_policy() { return 0; }
+static void fetch_once(void* to, const void* from, unsigned bytes, Word* b, Word) { rows::fetch(to, from, bytes, b); }
+static void give_back(Word* b, unsigned warps) { rows::barriers[b].missing -= static_cast<int>(warps), rows::settle(b); }
+}  // namespace decode
 namespace paged_decode {
+#define LAB_RING
+static void wait_for(rows::Word* b, unsigned parity, int number) {
+    LAB_UNLESS(number) fibers::until([&] {
+        if (rows::barriers[b].phase == parity && !rows::copies[b].empty()) {
+            const auto work = rows::copies[b].back();
+            rows::copies[b].pop_back(), work();
+        }
+        return rows::barriers[b].phase != parity;
+    });
+}
+static void consumers_meet(int number) { LAB_UNLESS(number) fibers::meeting(1).meet(128); }
+static unsigned came_before(unsigned* counter) { return atomicAdd(counter, 1); }
 using Bf16 = __nv_bfloat16;
 constexpr unsigned kAllLanes = ~0u;
 static uint4 read_once(const Bf16* from) {
@@ -115,6 +165,7 @@ static void multiply(float (&sums)[4], unsigned a0, unsigned a1, unsigned a2, un
 }  // namespace lab
 
 #include "paged_decode_on_host.cuh"
+#include "ring_on_host.cuh"
 
 namespace {
 
@@ -183,8 +234,8 @@ struct Batch {
     ~Batch() { std::free(q), std::free(keys), std::free(values), std::free(pool_keys), std::free(pool_values), std::free(out); }
 
     void poison() const { std::memset(out, 0xff, 2 * expected.size()); }
-    bool run(Dim grid, const std::function<void()>& body) const {
-        return run_grid(grid, steps::kThreads, steps::kThreads, 1, body, [] {});
+    bool run(Dim grid, const std::function<void()>& body, unsigned threads = steps::kThreads) const {
+        return run_grid(grid, threads, threads, 1, body, [] { std::memset(memory_of_block, 0xff, sizeof memory_of_block); });
     }
     void judge(const char* name, bool ended) const {
         double differences = 0, squares = 0;
@@ -242,6 +293,12 @@ struct Batch {
                 judge(name, run({count, 1}, [&] {
                           kernel(q, pool_keys, pool_values, table.data(), lengths.data(), out, sums, rest, counters.data(), static_cast<int>(lengths.size()), heads, group, shift, row_pages);
                       }));
+            });
+            for (const bool late : {false, true}) room(2 * steps::kRanges * count, [&](float* sums, float2* rest) {
+                lazy = late;
+                judge("ring", run({count, 1}, [&] {
+                          steps::ring(q, pool_keys, pool_values, table.data(), lengths.data(), out, sums, rest, counters.data(), static_cast<int>(lengths.size()), heads, group, shift, row_pages);
+                      }, steps::kRingThreads));
             });
         }
     }

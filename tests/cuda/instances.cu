@@ -6,6 +6,7 @@
 #include "decode/decode.cuh"
 #include "energy/cores.cuh"
 #include "fp8/fp8.cuh"
+#include "paged_decode/ring.cuh"
 
 namespace steps = lab::attention;
 
@@ -25,3 +26,4 @@ const auto row_column = lab::fp8::specialized<lab::fp8::Full, 2, lab::gemm::kBan
 const auto narrow = lab::fp8::specialized<lab::fp8::Narrow, 2, lab::gemm::kBand, lab::fp8::kOneScale, true>;
 const auto beside = lab::fp8::specialized<lab::fp8::Narrow, 2, lab::gemm::kBand, lab::fp8::kSides, true, true>;
 const auto by_blocks = lab::fp8::specialized<lab::fp8::Full, 1, 16, lab::fp8::kBlocksOf128, true>;
+const auto ring_of_pages = lab::paged_decode::ring;

@@ -9,9 +9,9 @@ import pytest
 from labcode.errors import LabError
 from labcode.experiments.compute.gemm.cuda import program
 from labcode.kernels.catalogue import Gpu, Kernel, Problem, Step, entry, numbers
+from labcode.kernels.launch import header_sources
 from labcode.kernels.topics import gemm, kernels, memory_bandwidth, transpose
 from labcode.kernels.topics import sum as sums
-from labcode.store import repository_root
 
 H200 = Gpu("NVIDIA H200", 90, 132, 62914560, 232448, 2048)
 T4 = Gpu("Tesla T4", 75, 40, 4194304, 65536, 1024)
@@ -29,7 +29,7 @@ def step_id(value: object) -> str:
 
 
 def header(kernel: Kernel) -> str:
-    return (repository_root() / "cuda" / kernel.header).read_text(encoding="utf-8")
+    return "".join(path.read_text(encoding="utf-8") for path in header_sources(kernel.header))
 
 
 def test_names_are_unique() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Problem, Step, numbers
 
-HEADER = "paged_decode/paged_decode.cuh"
+HEADER, RING_HEADER = "paged_decode/paged_decode.cuh", "paged_decode/ring.cuh"
 PROGRAM = "«python -m labcode.workloads.paged_decode benchmark»"
 NAMESPACE = "lab::paged_decode"
 GROUPS = (1, 2, 4, 8)
@@ -28,6 +28,9 @@ ROUNDS = 2  # of blocks that the GPU holds at once, over which tokens are split
 _OF = numbers(HEADER)
 DIM, THREADS, MOST_GROUP = _OF["kDim"], _OF["kThreads"], _OF["kMostGroup"]
 UNIT, BLOCKS_AN_SM, PIECES = _OF["kUnit"], _OF["kBlocksPerSm"], _OF["kPieces"]
+_OF_RING = numbers(RING_HEADER)
+RING_THREADS, RING_BYTES, RANGES = THREADS + 32, _OF_RING["kRingBytes"], _OF_RING["kRanges"]
+MOST_UNITS = 2**31 - 1  # of all sequences and heads, for `ring`
 
 
 def cache_bytes(tokens: int, kv_heads: int = KV_HEADS) -> int:
@@ -65,6 +68,10 @@ def _split(problem: Problem, gpu: Gpu) -> Launch:
 
 def _balanced(problem: Problem, gpu: Gpu) -> Launch:
     return Launch(gpu.sm_count * BLOCKS_AN_SM, THREADS)
+
+
+def _ring(problem: Problem, gpu: Gpu) -> Launch:
+    return Launch(gpu.sm_count, RING_THREADS, RING_BYTES)
 
 
 def _elsewhere(problem: Problem) -> str:
@@ -153,6 +160,14 @@ STEPS = (
         _balanced,
         0.96,
     ),
+    _step(
+        "ring",
+        "One block an SM. A warp has the copy engine fetch pages into a ring of six units of 64 tokens, four "
+        "warps multiply out of it; equal shares are rounded up so that they often end where sequences do.",
+        _ring,
+        0.98,
+        min_cc=90,
+    ),
 )
 
 
@@ -202,7 +217,7 @@ PAGED_DECODE = Kernel(
     "paged_decode",
     "paged_decode",
     "Attention of the newest token over a paged cache",
-    HEADER,
+    RING_HEADER,
     STEPS,
     inputs=_arrays,
     output=lambda problem: Array((problem.shape[0], HEADS, DIM)),

@@ -18,6 +18,7 @@ def paged_ladder() -> Figure:
         ("one_launch", "a part of it", "in pages", "the last block of a head joins the parts"),
         ("balanced", "an equal share", "in pages", "shares end anywhere, also within a sequence"),
         ("stealing", "an equal share", "in pages", "its end, in pieces, for whoever is done"),
+        ("ring", "an equal share", "in pages", "pages fetched far ahead; long ends in pieces"),
     )
     return rungs(("step", "a block has", "the cache lies", "what is new"), rows)
 

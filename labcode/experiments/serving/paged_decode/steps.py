@@ -205,22 +205,29 @@ def entry(name: str, group: int) -> str:
     return f"{topic.NAMESPACE}::{name}{f'<{group}>' if name in ('groups', 'pages') else ''}"
 
 
+def header_of(name: str) -> str:
+    """The header of ``cuda/`` that a step is in."""
+    return topic.RING_HEADER if name == "ring" else topic.HEADER
+
+
 def _step_call(torch: Any, name: str, cache: Cache, out: Any) -> Call:
     device = cache.q.device.index
     gpu = launching.this_gpu(device)
     step = topic.PAGED_DECODE.step(name)
     if gpu.compute_capability < step.min_cc:
-        raise LabError(
-            f"{name}: needs compute capability {step.min_cc / 10:.1f} and this GPU has "
-            f"{gpu.compute_capability / 10:.1f}; take pages"
-        )
+        here, other = gpu.compute_capability, "pages" if gpu.compute_capability < 80 else "balanced"
+        needed = f"needs compute capability {step.min_cc / 10:.1f} and this GPU has {here / 10:.1f}"
+        raise LabError(f"{name}: {needed}; take {other}")
     kv_heads, page = int(cache.pool.shape[2]), int(cache.pool.shape[3])
     pairs, longest = cache.batch * kv_heads, int(cache.lengths.max())
     shift, row_pages = np.int32(math.log2(page)), np.int32(cache.table.shape[1])
     group, heads = np.int32(cache.group), np.int32(kv_heads)
     blocks = gpu.sm_count * topic.BLOCKS_AN_SM
+    if name == "ring" and pairs * -(-longest // topic.UNIT) > topic.MOST_UNITS:
+        raise LabError(f"ring: {batch_of(cache)} and {kv_heads} heads are too many; take balanced")
     chunk, most = topic.chunk(longest, pairs, gpu), topic.parts(longest, pairs, gpu)
-    room = max(most * pairs, 2 * (1 + topic.PIECES) * blocks) * topic.MOST_GROUP
+    ranges = max((1 + topic.PIECES) * blocks, topic.RANGES * gpu.sm_count)
+    room = max(most * pairs, 2 * ranges) * topic.MOST_GROUP
     empty = {"device": cache.q.device, "dtype": torch.float32}
     sums, rest = torch.empty(room * topic.DIM, **empty), torch.empty(room * 2, **empty)
     counters = torch.zeros(pairs + 2, dtype=torch.int32, device=cache.q.device)
@@ -241,9 +248,11 @@ def _step_call(torch: Any, name: str, cache: Cache, out: Any) -> Call:
         launches = [(name, grid, [*at, shift, row_pages])]
     elif name == "tensor":
         launches = [(name, grid, [*at, group, shift, row_pages])]
-    elif name in ("balanced", "stealing"):
+    elif name in ("balanced", "stealing", "ring"):
         sizes = [np.int32(cache.batch), heads, group, shift, row_pages]
-        launches = [(name, (blocks,), [*at, *kept, address(counters), *sizes])]
+        launches = [
+            (name, (gpu.sm_count if name == "ring" else blocks,), [*at, *kept, address(counters), *sizes])
+        ]
     else:
         sizes = [heads, group, shift, row_pages, np.int32(chunk)]
         counted = [address(counters)] if name == "one_launch" else []
@@ -254,19 +263,22 @@ def _step_call(torch: Any, name: str, cache: Cache, out: Any) -> Call:
     cupy = launching.import_cupy()
     prepared = [
         (
-            launching.function(topic.HEADER, entry(of, cache.group), device),
+            launching.function(header_of(of), entry(of, cache.group), device),
             (*size, 1, 1)[:3],
             tuple(arguments),
         )
         for of, size, arguments in launches
     ]
+    threads, shared = (topic.RING_THREADS, topic.RING_BYTES) if name == "ring" else (topic.THREADS, 0)
+    if shared:
+        prepared[0][0].max_dynamic_shared_size_bytes = shared
 
     def call(_keep: Any = (cache, out, sums, rest, counters)) -> None:
         stream = cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream, device)
         try:
             with cupy.cuda.Device(device), stream:
                 for raw, size, arguments in prepared:
-                    raw(size, (topic.THREADS, 1, 1), arguments)
+                    raw(size, (threads, 1, 1), arguments, shared_mem=shared)
         except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as error:
             raise LabError(f"{name}: the launch failed ({error}); {batch_of(cache)}") from None
 
@@ -310,7 +322,9 @@ def compile_all(names: Sequence[str], group: int, gpu: Gpu) -> None:
         return
     with ProcessPoolExecutor(min(8, len(wanted)), mp_context=get_context("spawn")) as pool:
         for future in [
-            pool.submit(launching.compile_cubin, topic.HEADER, [entry(name, group)], gpu.compute_capability)
+            pool.submit(
+                launching.compile_cubin, header_of(name), [entry(name, group)], gpu.compute_capability
+            )
             for name in wanted
         ]:
             future.exception()
