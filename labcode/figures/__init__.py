@@ -20,7 +20,11 @@ if "matplotlib" not in sys.modules:  # which cannot be imported where MPLBACKEND
             # its list of fonts would be made anew, and that said, at each start
             os.environ.setdefault("MPLCONFIGDIR", str(cache_folder() / "matplotlib"))
     _backend = os.environ.pop("MPLBACKEND", None)
-    import matplotlib
+    with contextlib.ExitStack() as _away:
+        # it reads a matplotlibrc in the current folder, which may be that of files from anywhere
+        with contextlib.suppress(OSError):  # the current folder is gone
+            _away.enter_context(contextlib.chdir(Path(__file__).parent))
+        import matplotlib
 
     if _backend is not None:
         os.environ["MPLBACKEND"] = _backend

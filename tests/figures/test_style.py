@@ -216,3 +216,18 @@ def test_what_a_picture_reads_is_read_once_for_all_its_forms():
             rows(name)
     rows("a")
     assert read == [("a",), ("a",), ("a",), ("b",), (["c"],), (["c"],), ("a",)]
+
+
+@pytest.mark.parametrize("kind", ["bytes", "settings", "pipe"])
+def test_a_matplotlibrc_in_the_current_folder_is_not_read(tmp_path: Path, kind: str) -> None:
+    """A folder of reports may come from anywhere."""
+    there = tmp_path / "matplotlibrc"
+    if kind == "pipe":
+        os.mkfifo(there)
+    else:
+        there.write_bytes(b"\xff\xfe\n" if kind == "bytes" else b"savefig.bbox: tight\n")
+    code = "import labcode.figures, matplotlib, os; print(matplotlib.rcParams['savefig.bbox'], os.getcwd())"
+    words = [sys.executable, "-P", "-c", code]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"None {tmp_path}\n" and not done.stderr
