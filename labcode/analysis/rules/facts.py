@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pandas as pd
 
+from labcode.analysis.ledger import replay
 from labcode.analysis.ledger.ledger import rows_on
 from labcode.analysis.ledger.lines import NOWHERE, Place
 from labcode.analysis.ledger.replay import Gain
 from labcode.analysis.ledger.view import CODE, OWNERS
 from labcode.analysis.rules.finding import HIGH, CannotJudgeError, Finding, Rule, Verdict, rule, verdict_of
-from labcode.analysis.rules.predicted import cause, lines_of_idle, lines_of_kernels
+from labcode.analysis.rules.predicted import cause, gain_of, lines_of_idle, lines_of_kernels
 from labcode.analysis.rules.tables import LAUNCHES, Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.iterations import COLUMNS
@@ -29,6 +30,7 @@ TINY_SHARE = 0.10
 TINY_NS = 3_000  # where no launch call says what is tiny: about what launching one kernel takes
 LOST_SHARE = 0.05
 GROWN, IN_ORDER, LONGER = 10, 0.9, 1.5  # iterations at least; of their ranks; times the first ones
+NAMES, STEPS, APART, MOST_GROWN = 12, 8, 1.2, 0.5  # of kernels that grow: see `_growing`; of the others' time
 ID = "good"
 TITLE = "The steady state is good"
 FEWEST = 8  # operations where nothing repeats, or once: of fewer nothing is said
@@ -181,36 +183,92 @@ def uneven_iterations(tables: Tables) -> Finding:
     "torch.cat of a history, a list that grows? Keep what was computed; write into memory allocated once.",
 )
 def growing_iterations(tables: Tables) -> Finding:
-    """Iterations of one kind of which the later ones take the longer: by their ranks, and at the end half as
-    long again as at the begin.
+    """Iterations of which the later ones have more to do: longer ones, or kernels with more and more blocks.
 
-    Numerator: what they take beyond the first fifth's median. Gain: the same, as if all took that; cautious:
-    half. Medium at most: the task itself may grow, as where batches are sorted by their length.
+    Longer: by their ranks, and at the end half as long again as at the begin. Numerator: what they take
+    beyond the first fifth's median. Gain: the same, as if all took that; cautious: half. More blocks: most of
+    the kernels that are neither products nor attention (whose blocks say little) grow in equal steps
+    (`_growing`). Numerator: the time of all kernels. Gain: the replay in which a kernel takes what one step
+    is of its blocks; cautious: half of that. Medium at most: the task itself may grow, as where batches are
+    sorted by their length.
     """
     tables.need_ops()
     ledger = tables.ledger
     spent = (ledger.edges[1] - ledger.edges[0]).astype(np.float64)
     part = max(len(spent) // 5, 1)
     first, last = float(np.median(spent[:part])), float(np.median(spent[-part:]))
-    grows = tables.count >= GROWN and last >= LONGER * first
-    if grows:
+    longer = tables.count >= GROWN and last >= LONGER * first
+    if longer:
         rank = np.corrcoef(np.argsort(np.argsort(spent)), np.arange(len(spent)))[0, 1]
-        grows = bool(rank >= IN_ORDER)
-    share = max(1 - first / max(float(spent.mean()), 1.0), 0.0) if grows else 0.0
-    kernels = tables.worst_kernels[0]
-    late = kernels[(kernels["start_ns"] >= ledger.edges[0][-part]).to_numpy()] if grows else kernels[:0]
-    where = lines_of_kernels(tables, late)
+        longer = bool(rank >= IN_ORDER)
+    kernels, owner = tables.worst_kernels
+    mine, step = (np.zeros(len(kernels), np.bool_), 1.0) if longer else _growing(tables)
+    some = ~np.isin(owner, [CODE[one] for one in ("matmul", "no-tensor-cores", "attention", "communication")])
+    length = duration_ns(kernels).astype(np.float64)
+    more = bool(length[mine].sum() > MOST_GROWN * length[some].sum()) if mine.any() else False
+    share = max(1 - first / max(float(spent.mean()), 1.0), 0.0) if longer else 0.0
+    gain = Gain(share, share / 2, share)
+    message = f"the first of {len(spent):,} iterations take {time_text(first)}, the last {time_text(last)}"
+    if more:
+        everything = float(intervals.total(*spans(kernels)))
+        gain = gain_of(
+            tables,
+            lambda p: replay.with_lengths(p, np.where(p.op >= 0, p.length * step, p.length)),
+            None,
+            everything / tables.width,
+        )
+        share = everything / max(ledger.whole_ns, 1)
+        blocks = tables.grids[0][kernels.index.to_numpy(np.int64)[mine]]
+        message = (
+            f"{int(mine.sum()):,} kernels have ever more blocks, by equal steps of a {1 / step:,.0f}th: what "
+            f"came before seems to be gone over again each time (from {int(blocks[0]):,} blocks on)"
+        )
+    late = kernels[mine] if more else kernels[(kernels["start_ns"] >= ledger.edges[0][-part]).to_numpy()]
+    where = lines_of_kernels(tables, late if more or longer else kernels[:0])
     return cause(
         tables,
-        Gain(share, share / 2, share),
-        f"the first of {len(spent):,} iterations take {time_text(first)}, the last {time_text(last)}"
-        + (f"; {where}" if where else ""),
+        gain,
+        message + (f"; {where}" if where else ""),
         min(share * ledger.whole_ns, tables.width),
-        "ns beyond the first iterations",
-        pd.DataFrame({"duration_ns": spent}).iloc[[0, -1]] if grows else pd.DataFrame(),
-        enough=grows,
+        "ns beyond the first iterations" if not more else "ns of kernels of iterations that grow",
+        pd.DataFrame({"duration_ns": spent}).iloc[[0, -1]] if longer or more else pd.DataFrame(),
+        enough=longer or more,
         certain=False,
     )
+
+
+def _growing(tables: Tables) -> tuple[Bools, float]:
+    """Which kernels of the worst GPU's window have more blocks each time, by equal steps, and what share of
+    its blocks a step is (the smallest of all).
+
+    Looked at are `NAMES` names with the most time. Of one, values of blocks that differ by less than
+    `APART` belong to one use of it; such a use grows where `STEPS` values or more come one after the other,
+    each gone for good when the next has come, at distances that are the same for nine tenths.
+    """
+    kernels = tables.worst_kernels[0]
+    found, least = np.zeros(len(kernels), np.bool_), 1.0
+    blocks = tables.grids[0]
+    if not len(blocks) or not len(kernels):
+        return found, least
+    blocks = blocks[kernels.index.to_numpy(np.int64)].astype(np.int64)
+    codes, _ = codes_of(kernels["name"])
+    spent = np.bincount(codes, duration_ns(kernels).astype(np.float64))
+    for name in np.argsort(-spent)[:NAMES].tolist():
+        rows = np.flatnonzero(codes == name)
+        values, first, place = np.unique(blocks[rows], return_index=True, return_inverse=True)
+        if len(values) < STEPS:
+            continue
+        last = np.zeros(len(values), np.int64)
+        last[place] = np.arange(len(rows))  # the last one is kept
+        for use in np.split(np.arange(len(values)), np.flatnonzero(values[1:] > APART * values[:-1]) + 1):
+            if len(use) < STEPS or not (first[use][1:] > last[use][:-1]).all():
+                continue
+            step = np.diff(values[use])
+            usual = int(np.median(step))
+            if (step == usual).mean() >= STEADY_SHARE:
+                found[rows[np.isin(place, use)]] = True
+                least = min(least, usual / float(values[use].mean()))
+    return found, least
 
 
 @rule(

@@ -1,5 +1,6 @@
 """What is told first: work that no rule names is asked about, and what makes launches comes before them."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -216,3 +217,37 @@ def test_iterations_that_take_longer_and_longer(tmp_path: Path, lengths: list[in
             first.gain == pytest.approx(1 - 520 / 780, abs=0.02)
             and "in `decode`, write.py:31" in first.message
         )
+
+
+@pytest.mark.parametrize(
+    ("blocks", "grows"),
+    [
+        (lambda step, use: (800 + step) * 32 * use, True),  # a token more each time, in two widths
+        (lambda step, use: 800 * 32 * use, False),
+        (lambda step, use: (800 + step * 7 % 40) * 32 * use, False),  # lengths by chance
+        (lambda step, use: (800 + step // 20 * 64) * 32 * use, False),  # two sizes of batches
+        (lambda step, use: (800 + step if use == 1 else 800) * 32, False),  # one small use of many grows
+    ],
+)
+def test_kernels_that_have_ever_more_blocks(
+    tmp_path: Path, blocks: Callable[[int, int], int], grows: bool
+) -> None:
+    m = strangers.started(stacks=True)
+    m.place = ("write", "/home/me/project/write.py", 31)
+    for step in range(40):
+        for _ in range(4):
+            m.launch(strangers.TENSOR, 200 * US)
+            for use, length in ((1, 10 * US), (4, 40 * US)):
+                m.launch(strangers.NORM, length, blocks=blocks(step, use))
+    m.wait("cudaDeviceSynchronize")
+    first, *rest = found(m, tmp_path)
+    rules = [one.rule for one in (first, *rest)]
+    assert ("growing-iterations" in rules) == grows
+    if grows:
+        one = next(v for v in (first, *rest) if v.rule == "growing-iterations")
+        assert (
+            one.severity == "medium" and "from 25,600 blocks on); 100.0 % of that in `write`" in one.message
+        )
+        assert (
+            one.gain is not None and 0.8 < one.gain < 1 - 12 / 253
+        )  # half of what launching takes is left, at least
