@@ -25,6 +25,7 @@ SUFFIXES: Mapping[Kind, tuple[str, ...]] = {  # of names; the longest that fits 
 VERBS = ("stats", "export", "diagnose", "compare", "timeline", "flame", "roofline", "scrub")
 STEP = "ProfilerStep#"  # what torch.profiler calls its steps
 MEASURED = "lab:measured"  # the part that counts; `labcode.experiments.shared.common` opens it
+MOST_WALKED = 500_000  # GPU operations of a run whose critical path is looked for unasked: it takes seconds
 
 
 class Read(NamedTuple):

@@ -11,6 +11,7 @@ import gzip
 import io
 import itertools
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,10 +27,12 @@ from labcode.figures.pages.ranks import write_ranks
 from labcode.figures.pages.tiles import remove as remove_tiles
 from labcode.figures.style import render
 from labcode.figures.timeline.chrome_trace import write_chrome_trace
+from labcode.figures.timeline.overlay import too_many
 from labcode.figures.timeline.perfetto import write_pftrace
 from labcode.figures.timeline.picture import timeline
 from labcode.outputs import base_names, staged, whole
 from labcode.reports import doing, expect, files_of, open_timeline, timelines
+from labcode.reports.common import MOST_WALKED
 from labcode.reports.power.log import open_log
 from labcode.reports.report import TimelineReport
 
@@ -170,17 +173,20 @@ def _write_trace(report: TimelineReport, window: Window, name: str, output: Path
         else:
             with _text(stream) as text:
                 count = write_chrome_trace(report, text, window=window)
-        _some(report, count)
+        _some(report, count, window)
 
 
 def _write_pftrace(report: TimelineReport, window: Window, name: str, output: Path) -> None:
     with output.open("wb") as stream:
-        _some(report, write_pftrace(report, stream, window=window))
+        _some(report, write_pftrace(report, stream, window=window), window)
 
 
-def _some(report: TimelineReport, count: int) -> None:
+def _some(report: TimelineReport, count: int, window: Window) -> None:
     if not count:
         raise LabError(f"{report.path}: no events in this window; choose another one")
+    if too_many(report, window):
+        told = f"more than {MOST_WALKED:,} GPU operations; --window FROM..TO of fewer has it"
+        print(f"note: the critical path is left out: {told}", file=sys.stderr)
 
 
 @contextmanager

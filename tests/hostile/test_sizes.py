@@ -19,7 +19,7 @@ from labcode.analysis.stats.shelf import NOTES
 from labcode.figures.pages import interactive
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.report import NsysReport
-from labcode.verbs.report import together
+from labcode.verbs.report import captures, together
 from labcode.verbs.report.page import write_report
 from labcode.verbs.stats import Asked, write_all
 from tests.hostile import judge, sizes
@@ -162,7 +162,8 @@ def _dense(path: Path, count: int) -> Path:
 
 
 def test_what_a_report_holds_of_each_operation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(together, "MOST_WALKED", 10_000)  # as of a long run
+    for part in (together, captures):
+        monkeypatch.setattr(part, "MOST_WALKED", 10_000)  # as of a long run
     for count in (50_000, 150_000):
         _dense(tmp_path / f"{count}.sqlite", count)
 

@@ -8,7 +8,9 @@ import pytest
 
 from labcode import store
 from labcode.errors import InputError, LabError
+from labcode.figures.timeline import overlay
 from labcode.reports.nsys.report import open_report
+from labcode.verbs import timeline as verb
 from labcode.verbs.timeline import choose_window, write_timeline
 from tests.support.exports import call, domain, kernel, make_export, push_pop
 
@@ -48,6 +50,22 @@ def test_a_trace_plain_and_packed(capture, tmp_path):
     assert len(json.loads(plain)["traceEvents"]) > 10
     again = write_timeline(capture, tmp_path / "y.json.gz").read_bytes()
     assert again == packed, "the same capture gives the same bytes"
+
+
+@pytest.mark.parametrize("suffix", [".json", ".pftrace"])
+def test_of_very_many_operations_the_path_is_left_out_and_that_said(
+    capture, tmp_path, suffix, monkeypatch, capsys
+):
+    write_timeline(capture, tmp_path / f"whole{suffix}")
+    assert not capsys.readouterr().err
+    for part in (overlay, verb):
+        monkeypatch.setattr(part, "MOST_WALKED", 0)
+    write_timeline(capture, tmp_path / f"less{suffix}")
+    assert capsys.readouterr().err == (
+        "note: the critical path is left out: more than 0 GPU operations; --window FROM..TO of fewer has it\n"
+    )
+    whole, less = ((tmp_path / f"{name}{suffix}").read_bytes() for name in ("whole", "less"))
+    assert b"critical path" in whole and b"critical path" not in less
 
 
 @pytest.mark.parametrize("name", ["x.png", "x", "x.gz", ".json"])

@@ -11,10 +11,12 @@ import pandas as pd
 from labcode.analysis.timeline.critical_path import contradictions, critical_path
 from labcode.analysis.timeline.critical_path import paths as paths_of_processes
 from labcode.analysis.timeline.intervals import Window
+from labcode.analysis.timeline.joins import in_window
 from labcode.analysis.timeline.launch import queue_changes
 from labcode.analysis.timeline.summary import bandwidth_changes
 from labcode.figures.timeline.rows import Report
 from labcode.reports.columns import Ints
+from labcode.reports.common import MOST_WALKED
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.nsys.report import NsysReport
 
@@ -70,7 +72,10 @@ def _values(changes: pd.DataFrame, column: str, window: Window | None) -> tuple[
 
 
 def found_paths(report: Report, window: Window | None) -> list[Path]:
-    """The critical path of each rank or process; none of what is neither a capture nor a trace."""
+    """The critical path of each rank or process; none of what is neither a capture nor a trace, and of what
+    holds too many operations (`too_many`)."""
+    if too_many(report, window):
+        return []
     if isinstance(report, KinetoReport):
         of, found = "rank", [mine for _, mine in critical_path(report, window).groupby("rank")]
     elif isinstance(report, NsysReport):
@@ -86,6 +91,12 @@ def found_paths(report: Report, window: Window | None) -> list[Path]:
         against = tuple(contradictions(mine, ops, of=of))
         made.append(Path(rank, title, "what decides the time", mine, against))
     return made
+
+
+def too_many(report: Report, window: Window | None) -> bool:
+    """Whether a window holds so many operations that its path is not looked for: it takes 1 KB for each."""
+    ops = report.gpu_ops()
+    return len(ops) > MOST_WALKED and len(ops if window is None else in_window(ops, window)) > MOST_WALKED
 
 
 def crossings(path: pd.DataFrame, place: Place) -> tuple[Ints, Ends, Ends] | None:

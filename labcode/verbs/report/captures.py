@@ -9,6 +9,7 @@ from labcode.analysis.lm import parts as lm_parts
 from labcode.analysis.stats.nsys import path as nsys_path
 from labcode.analysis.stats.shelf import LackingError
 from labcode.analysis.timeline.overlap import communication_overlap, is_communication
+from labcode.reports.common import MOST_WALKED
 from labcode.reports.frames import is_any, rows_of
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.report import NsysReport
@@ -56,7 +57,7 @@ def _counters(report: NsysReport, told: Sequence[Found]) -> Iterator[tuple[str, 
 
 def _path(report: NsysReport) -> Iterator[tuple[str, Shown]]:
     """Of an export with very many operations it is left to `labcode stats`, for it takes seconds."""
-    if 0 < len(report.gpu_ops()) <= together.MOST_WALKED and len(report.api()):
+    if 0 < len(report.gpu_ops()) <= MOST_WALKED and len(report.api()):
         try:
             tables = nsys_path.summed(report)
         except LackingError:

@@ -19,7 +19,7 @@ from labcode.analysis.timeline.joins import duration_ns
 from labcode.analysis.timeline.nvtx import NUMBER, project
 from labcode.errors import InputError, LabError
 from labcode.reports import FORMATS, Kind, is_timeline, timelines
-from labcode.reports.common import MEASURED
+from labcode.reports.common import MEASURED, MOST_WALKED
 from labcode.reports.facts import facts_of
 from labcode.reports.frames import codes_of, mapped, rows_of
 from labcode.reports.report import TimelineReport
@@ -187,9 +187,6 @@ def same_kind(before: Path, kind: Kind, opened: Opened) -> Any:
             "an earlier run that one of them is compared with"
         )
     return found
-
-
-MOST_WALKED = 500_000  # GPU operations
 
 
 def judged(

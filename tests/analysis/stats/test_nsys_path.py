@@ -8,8 +8,8 @@ import pytest
 from labcode.analysis.timeline.critical_path import paths
 from labcode.errors import InputError
 from labcode.reports.nsys.report import open_report
+from labcode.verbs.report import captures
 from labcode.verbs.report import gather as gathering
-from labcode.verbs.report import together
 from labcode.verbs.stats import print_all
 from tests.support import exports as e
 
@@ -81,7 +81,7 @@ def test_it_is_summed_up_and_shown(waiting: Path, monkeypatch: pytest.MonkeyPatc
         kinds, names = (shown.rows for shown in section.tables)
         assert kinds.loc[0, ["pid", "kind", "pieces"]].tolist() == [100, "kernel", 1]
         assert names["name"].tolist()[0] == "gemm"
-    monkeypatch.setattr(together, "MOST_WALKED", 0)
+    monkeypatch.setattr(captures, "MOST_WALKED", 0)
     with gathering.gather([waiting]) as document:
         assert "path" not in [one.id for one in document.sections]
 
