@@ -31,7 +31,7 @@ def loop(
     for step in range(20):
         m.place = ("normalized", "/home/me/project/graph.py", 28)
         for other in (first, name, name):
-            m.launch(other, 1000 * US, blocks=1024 + 8 * vary * step)
+            m.launch(other, 1000 * US, blocks=1024 + 8 * vary * (7 * step % 20))
         m.place = strangers.HERE
         for _ in range(products):
             m.launch(strangers.TENSOR, 500 * US)
